@@ -12,7 +12,13 @@ if(ONRT_WERROR)
   target_compile_options(onrt_options INTERFACE -Werror)
 endif()
 
-# onrt_library(NAME SOURCES a.cc b.cc [DEPS t1 t2] [OBJECT])
+# Groups for scripts: every library (tests/sanitize clang-tsa), every fuzz target (tests/fuzz/run)
+# and every generated source (clang-tidy; folders that generate sources add to it).
+add_custom_target(onrt_all_libraries)
+add_custom_target(onrt_all_fuzzers)
+add_custom_target(onrt_generated)
+
+# onrt_library(NAME SOURCES a.cc b.cc [DEPS t1 t2] [PRIVATE_DEPS t3])
 # A static, position-independent library with hidden symbols.
 function(onrt_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
@@ -20,6 +26,7 @@ function(onrt_library name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                         C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(${name} PUBLIC onrt_options ${A_DEPS} PRIVATE ${A_PRIVATE_DEPS})
+  add_dependencies(onrt_all_libraries ${name})
 endfunction()
 
 # onrt_tool(NAME SOURCES main.cc [DEPS ...]): an executable that goes to bin/ of the stage.
@@ -60,11 +67,19 @@ function(onrt_fuzz name)
     add_executable(${name} ${A_SOURCES})
     target_link_libraries(${name} PRIVATE onrt_options ${A_DEPS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set_property(GLOBAL APPEND PROPERTY ONRT_FUZZ_TARGETS "${name}|${A_CORPUS}")
+    add_dependencies(onrt_all_fuzzers ${name})
+    set_property(GLOBAL APPEND_STRING PROPERTY ONRT_FUZZ_TARGETS
+                 "${name}|${A_CORPUS}|$<TARGET_FILE:${name}>\n")
   elseif(ONRT_BUILD_TESTS)
     add_executable(${name} ${A_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
     target_link_libraries(${name} PRIVATE onrt_options ${A_DEPS})
     add_test(NAME ${name} COMMAND ${name} ${A_CORPUS})
     set_tests_properties(${name} PROPERTIES LABELS fuzz-smoke TIMEOUT 120)
   endif()
+endfunction()
+
+# Writes fuzz-targets.txt: `name|corpus|binary` lines for tests/fuzz/run.
+function(onrt_write_fuzz_list)
+  get_property(rows GLOBAL PROPERTY ONRT_FUZZ_TARGETS)
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/fuzz-targets.txt CONTENT "${rows}")
 endfunction()
