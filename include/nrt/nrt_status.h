@@ -23,21 +23,22 @@ typedef enum {
   NRT_QUEUE_EMPTY = 15,              /* nothing to read */
   NRT_EXEC_UNIT_UNRECOVERABLE = 101, /* the core is lost until the runtime is initialised again */
   NRT_EXEC_BAD_INPUT = 1002,         /* input submitted to execute does not fit the model */
-  NRT_EXEC_COMPLETED_WITH_NUM_ERR = 1003, /* completed; NaN was produced */
-  NRT_EXEC_COMPLETED_WITH_ERR = 1004,     /* completed with another error */
-  NRT_EXEC_NC_BUSY = 1005,                /* core in use by another model or process */
-  NRT_EXEC_OOB = 1006,                    /* an indirect access was out of bounds */
-  NRT_COLL_PENDING = 1100,                /* collective not finished */
-  NRT_EXEC_HW_ERR_COLLECTIVES = 1200,     /* stuck in a collective */
-  NRT_EXEC_HW_ERR_HBM_UE = 1201,          /* uncorrectable HBM error */
-  NRT_EXEC_HW_ERR_NC_UE = 1202,           /* parity error in on-chip memory */
-  NRT_EXEC_HW_ERR_DMA_ABORT = 1203,       /* a DMA engine stopped with an error */
-  NRT_EXEC_SW_NQ_OVERFLOW = 1204,         /* a notification queue overflowed */
+  NRT_EXEC_COMPLETED_WITH_NUM_ERR = 1003,   /* completed; NaN was produced */
+  NRT_EXEC_COMPLETED_WITH_ERR = 1004,       /* completed with another error */
+  NRT_EXEC_NC_BUSY = 1005,                  /* core in use by another model or process */
+  NRT_EXEC_OOB = 1006,                      /* an indirect access was out of bounds */
+  NRT_COLL_PENDING = 1100,                  /* collective not finished */
+  NRT_EXEC_HW_ERR_COLLECTIVES = 1200,       /* stuck in a collective */
+  NRT_EXEC_HW_ERR_HBM_UE = 1201,            /* uncorrectable HBM error */
+  NRT_EXEC_HW_ERR_NC_UE = 1202,             /* parity error in on-chip memory */
+  NRT_EXEC_HW_ERR_DMA_ABORT = 1203,         /* a DMA engine stopped with an error */
+  NRT_EXEC_SW_NQ_OVERFLOW = 1204,           /* a notification queue overflowed */
   NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE = 1205, /* uncorrectable but repairable HBM error */
   NRT_NETWORK_PROXY_FAILURE = 1206          /* an EFA network proxy operation failed */
 } NRT_STATUS;
 
-/* Static text for a status; "Unknown" style text for a value that is not in the enum. Never NULL. */
+/* Static text for a status; "Unknown" style text for a value that is not in the enum. Never NULL.
+ */
 const char* nrt_get_status_as_str(NRT_STATUS status);
 
 #ifdef __cplusplus

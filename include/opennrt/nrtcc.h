@@ -27,15 +27,29 @@ typedef enum {
   NRTCC_INVALID = 1,     /* the call or the graph is malformed */
   NRTCC_UNSUPPORTED = 2, /* well formed, but this compiler does not lower it */
   NRTCC_NO_MEMORY = 3,
-  NRTCC_INTERNAL = 4     /* a bug of the compiler */
+  NRTCC_INTERNAL = 4 /* a bug of the compiler */
 } nrtcc_status_t;
 
 /* Element types: numbers of XLA's PrimitiveType. */
 typedef enum {
-  NRTCC_PRED = 1, NRTCC_S8 = 2, NRTCC_S16 = 3, NRTCC_S32 = 4, NRTCC_S64 = 5,
-  NRTCC_U8 = 6, NRTCC_U16 = 7, NRTCC_U32 = 8, NRTCC_U64 = 9,
-  NRTCC_F16 = 10, NRTCC_F32 = 11, NRTCC_F64 = 12, NRTCC_TUPLE = 13, NRTCC_TOKEN = 17,
-  NRTCC_BF16 = 16, NRTCC_F8E5M2 = 19, NRTCC_F8E4M3FN = 20, NRTCC_F8E4M3 = 28
+  NRTCC_PRED = 1,
+  NRTCC_S8 = 2,
+  NRTCC_S16 = 3,
+  NRTCC_S32 = 4,
+  NRTCC_S64 = 5,
+  NRTCC_U8 = 6,
+  NRTCC_U16 = 7,
+  NRTCC_U32 = 8,
+  NRTCC_U64 = 9,
+  NRTCC_F16 = 10,
+  NRTCC_F32 = 11,
+  NRTCC_F64 = 12,
+  NRTCC_TUPLE = 13,
+  NRTCC_TOKEN = 17,
+  NRTCC_BF16 = 16,
+  NRTCC_F8E5M2 = 19,
+  NRTCC_F8E4M3FN = 20,
+  NRTCC_F8E4M3 = 28
 } nrtcc_dtype_t;
 
 /* An array shape, or a tuple of shapes when dtype is NRTCC_TUPLE. */
@@ -51,24 +65,24 @@ typedef struct nrtcc_shape {
  * Numbers are stable; new keys are appended.
  */
 typedef enum {
-  NRTCC_ATTR_PARAMETER_NUMBER = 1,   /* ints[0] */
-  NRTCC_ATTR_LITERAL = 2,            /* data: row-major little-endian elements (pred: 0 or 1 bytes) */
-  NRTCC_ATTR_DIMENSIONS = 3,         /* broadcast, reduce, transpose, concatenate, reverse, iota: ints */
-  NRTCC_ATTR_SLICE = 4,              /* ints: start, limit, stride per dimension (3 x rank) */
-  NRTCC_ATTR_PADDING = 5,            /* ints: low, high, interior per dimension (3 x rank) */
-  NRTCC_ATTR_COMPARISON = 6,         /* data: "EQ" "NE" "LT" "LE" "GT" "GE" */
-  NRTCC_ATTR_TOTAL_ORDER = 7,        /* compare with total order of floats; no payload */
-  NRTCC_ATTR_LHS_CONTRACTING = 8,    /* dot: ints */
+  NRTCC_ATTR_PARAMETER_NUMBER = 1, /* ints[0] */
+  NRTCC_ATTR_LITERAL = 2,          /* data: row-major little-endian elements (pred: 0 or 1 bytes) */
+  NRTCC_ATTR_DIMENSIONS = 3,  /* broadcast, reduce, transpose, concatenate, reverse, iota: ints */
+  NRTCC_ATTR_SLICE = 4,       /* ints: start, limit, stride per dimension (3 x rank) */
+  NRTCC_ATTR_PADDING = 5,     /* ints: low, high, interior per dimension (3 x rank) */
+  NRTCC_ATTR_COMPARISON = 6,  /* data: "EQ" "NE" "LT" "LE" "GT" "GE" */
+  NRTCC_ATTR_TOTAL_ORDER = 7, /* compare with total order of floats; no payload */
+  NRTCC_ATTR_LHS_CONTRACTING = 8, /* dot: ints */
   NRTCC_ATTR_RHS_CONTRACTING = 9,
   NRTCC_ATTR_LHS_BATCH = 10,
   NRTCC_ATTR_RHS_BATCH = 11,
-  NRTCC_ATTR_CALLED = 12,            /* ints: computation ids (reduce, scatter, while: condition, body) */
-  NRTCC_ATTR_OFFSET_DIMS = 13,       /* gather: ints; scatter: update_window_dims */
-  NRTCC_ATTR_COLLAPSED_DIMS = 14,    /* gather: collapsed_slice_dims; scatter: inserted_window_dims */
-  NRTCC_ATTR_INDEX_MAP = 15,         /* gather: start_index_map; scatter: scatter_dims_to_operand_dims */
-  NRTCC_ATTR_INDEX_VECTOR_DIM = 16,  /* ints[0] */
-  NRTCC_ATTR_SLICE_SIZES = 17,       /* gather, dynamic-slice: ints */
-  NRTCC_ATTR_OPERAND_BATCHING = 18,  /* gather, scatter: ints */
+  NRTCC_ATTR_CALLED = 12,      /* ints: computation ids (reduce, scatter, while: condition, body) */
+  NRTCC_ATTR_OFFSET_DIMS = 13, /* gather: ints; scatter: update_window_dims */
+  NRTCC_ATTR_COLLAPSED_DIMS = 14, /* gather: collapsed_slice_dims; scatter: inserted_window_dims */
+  NRTCC_ATTR_INDEX_MAP = 15, /* gather: start_index_map; scatter: scatter_dims_to_operand_dims */
+  NRTCC_ATTR_INDEX_VECTOR_DIM = 16, /* ints[0] */
+  NRTCC_ATTR_SLICE_SIZES = 17,      /* gather, dynamic-slice: ints */
+  NRTCC_ATTR_OPERAND_BATCHING = 18, /* gather, scatter: ints */
   NRTCC_ATTR_INDICES_BATCHING = 19,
   NRTCC_ATTR_INDICES_SORTED = 20,    /* no payload */
   NRTCC_ATTR_UNIQUE_INDICES = 21,    /* no payload */
@@ -79,20 +93,21 @@ typedef enum {
   NRTCC_ATTR_BACKEND_CONFIG = 26,    /* custom-call: data */
   NRTCC_ATTR_EXPONENT_MANTISSA = 27, /* reduce-precision: ints[0], ints[1] */
   NRTCC_ATTR_STABLE = 28,            /* sort; no payload */
-  NRTCC_ATTR_WINDOW = 29,            /* ints: size, stride, pad low, pad high, window dilation, base dilation, reversal per dimension (7 x n) */
-  NRTCC_ATTR_CONV_DIMS = 30,         /* ints: see docs/nrtcc.md */
-  NRTCC_ATTR_GROUPS = 31,            /* convolution: feature group count, batch group count */
-  NRTCC_ATTR_EPSILON = 32,           /* batch-norm: data = one f32; ints[0] = feature index */
-  NRTCC_ATTR_NAME = 33,              /* any: data = instruction name, for messages and profiles */
-  NRTCC_ATTR_SOURCE = 34             /* any: data = "op_name file:line", for messages and profiles */
+  NRTCC_ATTR_WINDOW = 29, /* ints: size, stride, pad low, pad high, window dilation, base dilation,
+                             reversal per dimension (7 x n) */
+  NRTCC_ATTR_CONV_DIMS = 30, /* ints: see docs/nrtcc.md */
+  NRTCC_ATTR_GROUPS = 31,    /* convolution: feature group count, batch group count */
+  NRTCC_ATTR_EPSILON = 32,   /* batch-norm: data = one f32; ints[0] = feature index */
+  NRTCC_ATTR_NAME = 33,      /* any: data = instruction name, for messages and profiles */
+  NRTCC_ATTR_SOURCE = 34     /* any: data = "op_name file:line", for messages and profiles */
 } nrtcc_attr_key_t;
 
 typedef struct {
   nrtcc_attr_key_t key;
-  int32_t count;       /* of ints */
+  int32_t count; /* of ints */
   const int64_t* ints;
   const void* data;
-  size_t size;         /* of data, bytes */
+  size_t size; /* of data, bytes */
 } nrtcc_attr_t;
 
 typedef struct nrtcc_graph nrtcc_graph_t;
@@ -135,14 +150,14 @@ NRTCC_API nrtcc_status_t nrtcc_set_output_name(nrtcc_graph_t* graph, int32_t out
 NRTCC_API nrtcc_status_t nrtcc_set_alias(nrtcc_graph_t* graph, int32_t output, int32_t parameter);
 
 typedef struct {
-  size_t struct_size;       /* sizeof(nrtcc_options_t) of the caller */
-  const char* target;       /* "trn1", "trn1n", "inf2", "trn2", "trn3"; NULL: "trn2" */
-  int32_t lnc;              /* 0: default of the target */
-  int32_t optimization;     /* 0..3; -1: default (2) */
-  int32_t compress;         /* 1: gzip the NEFF payload */
-  int32_t auto_cast;        /* 0 none, 1 matmult, 2 all */
+  size_t struct_size;           /* sizeof(nrtcc_options_t) of the caller */
+  const char* target;           /* "trn1", "trn1n", "inf2", "trn2", "trn3"; NULL: "trn2" */
+  int32_t lnc;                  /* 0: default of the target */
+  int32_t optimization;         /* 0..3; -1: default (2) */
+  int32_t compress;             /* 1: gzip the NEFF payload */
+  int32_t auto_cast;            /* 0 none, 1 matmult, 2 all */
   nrtcc_dtype_t auto_cast_type; /* NRTCC_BF16, NRTCC_F16; ignored when auto_cast is 0 */
-  const char* dump_dir;     /* write every stage as text; NULL: don't */
+  const char* dump_dir;         /* write every stage as text; NULL: don't */
 } nrtcc_options_t;
 
 /* On success *neff is allocated; free with nrtcc_free(). `options` may be NULL. */
@@ -158,7 +173,8 @@ NRTCC_API nrtcc_status_t nrtcc_interpret(const nrtcc_graph_t* graph, const void*
                                          int32_t input_count, void* const* outputs,
                                          int32_t output_count);
 
-/* Text form; nrtcc_parse() of nrtcc_print() gives an equal graph. Free the text with nrtcc_free(). */
+/* Text form; nrtcc_parse() of nrtcc_print() gives an equal graph. Free the text with nrtcc_free().
+ */
 NRTCC_API nrtcc_status_t nrtcc_print(const nrtcc_graph_t* graph, char** text);
 NRTCC_API nrtcc_status_t nrtcc_parse(const char* text, size_t size, nrtcc_graph_t** graph);
 

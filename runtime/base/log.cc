@@ -44,9 +44,8 @@ std::string timestamp() {
   localtime_r(&now.tv_sec, &parts);
   static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                             "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  return format("{}-{}-{:02} {:02}:{:02}:{:02}.{:06}", parts.tm_year + 1900,
-                kMonths[parts.tm_mon], parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                now.tv_nsec / 1000);
+  return format("{}-{}-{:02} {:02}:{:02}:{:02}.{:06}", parts.tm_year + 1900, kMonths[parts.tm_mon],
+                parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1000);
 }
 
 void write_all(int fd, std::string_view text) {

@@ -20,7 +20,8 @@ enum class LogLevel : uint8_t { kQuiet, kError, kWarning, kInfo, kDebug, kTrace 
 enum class LogComponent : uint8_t { kNrt, kTdrv, kNmgr, kNeff, kHal };
 inline constexpr size_t kLogComponents = 5;
 
-// Thread-safe. write() is one write(2) per line per place, so lines of several processes do not mix.
+// Thread-safe. write() is one write(2) per line per place, so lines of several processes do not
+// mix.
 class Logger {
  public:
   explicit Logger(const Settings& settings);
@@ -52,11 +53,11 @@ struct Context {
 }  // namespace onrt
 
 // ONRT_LOG(context.log, Tdrv, Error, "text {}", value): arguments are evaluated only when enabled.
-#define ONRT_LOG(logger, component, level, ...)                                                \
-  do {                                                                                         \
-    ::onrt::Logger& onrt_logger_ = *(logger);                                                  \
-    if (onrt_logger_.enabled(::onrt::LogComponent::k##component, ::onrt::LogLevel::k##level)) { \
-      onrt_logger_.write(::onrt::LogComponent::k##component, ::onrt::LogLevel::k##level,       \
-                         __func__, ::onrt::format(__VA_ARGS__));                               \
-    }                                                                                          \
+#define ONRT_LOG(logger, component, level, ...)                                                    \
+  do {                                                                                             \
+    ::onrt::Logger& onrt_logger_ = *(logger);                                                      \
+    if (onrt_logger_.enabled(::onrt::LogComponent::k##component, ::onrt::LogLevel::k##level)) {    \
+      onrt_logger_.write(::onrt::LogComponent::k##component, ::onrt::LogLevel::k##level, __func__, \
+                         ::onrt::format(__VA_ARGS__));                                             \
+    }                                                                                              \
   } while (false)

@@ -116,8 +116,8 @@ Settings Settings::from_strings(const std::vector<std::string>& variables) {
     if (row == table.end()) {
       const bool ours = name.starts_with("OPENNRT_") && !name.starts_with("OPENNRT_TEST");
       if ((ours || name.starts_with("NEURON_RT_")) && name.size() <= kLongestName) {
-        settings.warnings_.push_back(format("unknown variable {} (nearest known name: {})", name,
-                                            nearest_name(name)));
+        settings.warnings_.push_back(
+            format("unknown variable {} (nearest known name: {})", name, nearest_name(name)));
       }
       continue;
     }

@@ -69,7 +69,8 @@ class Settings {
   std::vector<std::string> warnings_;
 };
 
-// "64MiB", "1g", "4096": bytes with an optional binary suffix (K, M, G, T with or without "iB"/"B").
+// "64MiB", "1g", "4096": bytes with an optional binary suffix (K, M, G, T with or without
+// "iB"/"B").
 std::optional<uint64_t> parse_bytes(std::string_view text);
 
 }  // namespace onrt

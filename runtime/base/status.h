@@ -63,8 +63,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   // Implicit on purpose: `return value;` and `return Status(...);` both read naturally.
-  Result(T value) : value_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {         // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (status_.ok()) {
       status_ = Status(NRT_FAILURE, "internal error: Result made from a successful Status");
     }
@@ -92,12 +92,12 @@ class [[nodiscard]] Result {
 #define ONRT_CONCAT(a, b) ONRT_CONCAT_(a, b)
 
 // Returns from the enclosing function if `expression` (a Status) failed.
-#define ONRT_RETURN_IF_ERROR(expression)       \
-  do {                                         \
+#define ONRT_RETURN_IF_ERROR(expression)        \
+  do {                                          \
     ::onrt::Status onrt_status_ = (expression); \
-    if (!onrt_status_.ok()) {                  \
-      return onrt_status_;                     \
-    }                                          \
+    if (!onrt_status_.ok()) {                   \
+      return onrt_status_;                      \
+    }                                           \
   } while (false)
 
 // `ONRT_ASSIGN_OR_RETURN(auto x, make_x());` declares x or returns the failure of make_x().

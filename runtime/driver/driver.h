@@ -51,9 +51,9 @@ enum class Architecture : uint8_t { kV2 = 2, kV3 = 3, kV4 = 4 };  // trn1/inf2, 
 // What `neuron-ls` and nrt_get_instance_info() need to know; constant for a session.
 struct DeviceInfo {
   int index = 0;
-  std::string pci_bdf;       // "0000:cc:00.0"
+  std::string pci_bdf;  // "0000:cc:00.0"
   int numa_node = -1;
-  std::string cpu_affinity;  // "0-47,96-143"
+  std::string cpu_affinity;            // "0-47,96-143"
   std::vector<int> connected_devices;  // in the order up, left, down, right of the torus
   uint64_t serial_number = 0;
 };
@@ -64,15 +64,15 @@ struct MachineInfo {
   std::string name;           // emulated machine's name; "" on silicon
   bool emulated = false;
   Architecture architecture = Architecture::kV3;
-  std::string neuroncore_version;   // "v2", "v3", "v4"
+  std::string neuroncore_version;  // "v2", "v3", "v4"
   int device_count = 0;
   int physical_cores_per_device = 0;
-  int logical_core_size = 1;        // LNC in force for this session: physical cores per logical one
+  int logical_core_size = 1;  // LNC in force for this session: physical cores per logical one
   int default_logical_core_size = 1;
   int max_logical_core_size = 1;
   int hbm_per_device = 0;
-  uint64_t hbm_bytes = 0;                  // of one stack
-  std::vector<DeviceAddress> hbm_base;     // per stack of a device; same on every device
+  uint64_t hbm_bytes = 0;               // of one stack
+  std::vector<DeviceAddress> hbm_base;  // per stack of a device; same on every device
   std::vector<DeviceInfo> devices;
 
   int logical_cores_per_device() const { return physical_cores_per_device / logical_core_size; }
@@ -140,9 +140,9 @@ enum class NotificationType : uint8_t { kTrace, kNotify, kEvent, kError, kTraceD
 struct Notification {
   NotificationType type = NotificationType::kNotify;
   uint8_t phase = 0;
-  int32_t status = 0;        // NRT_STATUS of the execution it reports
-  uint64_t program = 0;      // ProgramId
-  uint64_t sequence = 0;     // value given to program_start
+  int32_t status = 0;            // NRT_STATUS of the execution it reports
+  uint64_t program = 0;          // ProgramId
+  uint64_t sequence = 0;         // value given to program_start
   uint64_t device_start_ns = 0;  // device clock, see DESIGN "two clocks"
   uint64_t device_end_ns = 0;
 };
@@ -160,14 +160,14 @@ struct ProgramImage {
 
 struct ProgramInfo {
   ProgramId id = 0;
-  uint32_t io_slots = 0;          // length of the io table that program_start expects
-  uint64_t scratch_bytes = 0;     // scratch that program_start must be given
-  uint64_t device_ns = 0;         // device time of one execution by the timing model; 0: not static
+  uint32_t io_slots = 0;       // length of the io table that program_start expects
+  uint64_t scratch_bytes = 0;  // scratch that program_start must be given
+  uint64_t device_ns = 0;      // device time of one execution by the timing model; 0: not static
 };
 
 struct ProgramStart {
-  std::span<const DeviceAddress> io;  // by slot: inputs, then outputs
-  std::span<const uint64_t> io_bytes; // size of each, checked against the program
+  std::span<const DeviceAddress> io;   // by slot: inputs, then outputs
+  std::span<const uint64_t> io_bytes;  // size of each, checked against the program
   DeviceAddress scratch = 0;
   uint64_t scratch_size = 0;
   uint64_t sequence = 0;

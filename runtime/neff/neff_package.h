@@ -36,8 +36,8 @@ struct NeffSubgraph {
 };
 
 struct NeffPackage {
-  std::string name;           // of the HLO module
-  std::string architecture;   // "trn1", "trn2", "trn3"
+  std::string name;          // of the HLO module
+  std::string architecture;  // "trn1", "trn2", "trn3"
   uint32_t lnc_size = 1;
   std::string compiler_version;
   std::array<uint8_t, 16> uuid{};

@@ -4,9 +4,9 @@
 #   tests/lint/all.sh [--python PYTHON] [--fix]
 # --fix formats in place. clang-tidy looks at the files that changed since ONRT_TIDY_BASE
 # (default: the merge base with origin/main, else the previous commit).
-set -uo pipefail
-# Functions below are called through check().
+# Functions below are called through check():
 # shellcheck disable=SC2317
+set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 python=$PWD/.venv/bin/python
 fix=0
