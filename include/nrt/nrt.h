@@ -21,6 +21,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 /* Version of this interface; nrt_get_version() tells that of the library. */
 #define NRT_MAJOR_VERSION 2
@@ -33,8 +36,7 @@ typedef struct nrt_cc_context nrt_cc_context_t;
 /* A set of named tensors: the inputs or the outputs of one execution. */
 typedef void nrt_tensor_set_t;
 
-/* ---- enumerations: values are part of the ABI, new ones are only appended ---------------------
- */
+/* ---- enumerations: values are part of the ABI, new ones are only appended ---- */
 
 typedef enum {
   NRT_TENSOR_PLACEMENT_DEVICE,  /* HBM of the core */
@@ -121,8 +123,7 @@ typedef enum nrt_cc_op_type {
   NRT_CC_REDUCESCATTER
 } nrt_cc_op_type_t;
 
-/* ---- process ----------------------------------------------------------------------------------
- */
+/* ---- process ---- */
 
 typedef struct nrt_instance_info {
   uint32_t family; /* NRT_INSTANCE_* */
@@ -163,8 +164,7 @@ NRT_STATUS nrt_get_total_vnc_count(uint32_t* vnc_count);
 NRT_STATUS nrt_get_visible_nc_count(uint32_t* vnc_count);
 NRT_STATUS nrt_get_visible_vnc_count(uint32_t* vnc_count);
 
-/* ---- models -----------------------------------------------------------------------------------
- */
+/* ---- models ---- */
 
 /*
  * Loads a NEFF onto core `vnc` (-1: the first free one). `vnc_count` is obsolete: pass -1. The
@@ -201,8 +201,7 @@ NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* input_set,
 NRT_STATUS nrt_execute_repeat(nrt_model_t* model, const nrt_tensor_set_t* input_set,
                               nrt_tensor_set_t* output_set, int repeat_count);
 
-/* ---- tensor sets ------------------------------------------------------------------------------
- */
+/* ---- tensor sets ---- */
 
 NRT_STATUS nrt_allocate_tensor_set(nrt_tensor_set_t** result);
 
@@ -218,8 +217,7 @@ NRT_STATUS nrt_add_tensor_to_tensor_set(nrt_tensor_set_t* tensor_set, const char
 NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t* tensor_set, const char* tensor_name,
                                           nrt_tensor_t** tensor);
 
-/* ---- tensors ----------------------------------------------------------------------------------
- */
+/* ---- tensors ---- */
 
 /* `vnc` is -1 for placements in host memory. `name` may be NULL; it is used in messages only. The
  * contents are undefined. NRT_INVALID for a size of 0; NRT_RESOURCE when memory runs out. */
@@ -302,8 +300,7 @@ NRT_STATUS nrt_tensor_cast(const nrt_tensor_t* src, nrt_dtype_t src_dtype, nrt_t
 NRT_STATUS nrt_tensor_compute(nrt_op_type_t op, nrt_dtype_t dtype, const nrt_tensor_t* const* srcs,
                               size_t num_src, nrt_tensor_t* dst);
 
-/* ---- device memory seen from elsewhere --------------------------------------------------------
- */
+/* ---- device memory seen from elsewhere ---- */
 
 /* A dma-buf descriptor for device memory that the host sees at [va, va + size). `va` must be the
  * start of a page-aligned allocation. The caller closes the descriptor. */
@@ -322,8 +319,7 @@ NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void** addr, size_t* 
  */
 NRT_STATUS nrt_get_attached_efa_bdf(const void* va, char* efa_bdf, size_t* len);
 
-/* ---- memory statistics ------------------------------------------------------------------------
- */
+/* ---- memory statistics ---- */
 
 /* Fields are only appended. */
 typedef struct nrt_vnc_memory_stats {
@@ -343,8 +339,7 @@ NRT_STATUS nrt_debug_log_oom_report(void);
  * 2.33; in no public header, the prototype is our reading of the release notes. */
 NRT_STATUS nrt_dump_device_allocation_info(uint32_t vnc, const char* filename);
 
-/* ---- collectives driven by the host -----------------------------------------------------------
- */
+/* ---- collectives driven by the host ---- */
 
 typedef struct nrt_cc_comm {
   uint32_t* replica_group; /* global ranks of the participants */
@@ -369,6 +364,9 @@ NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t 
 /* Sets up the stream that collectives started by the host run on. Added by the vendor in 2.31. */
 NRT_STATUS nrt_cc_create_stream(uint32_t stream_id);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -13,9 +13,11 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
-/* ---- what a loaded model expects --------------------------------------------------------------
- */
+/* ---- what a loaded model expects ---- */
 
 typedef enum nrt_tensor_usage {
   NRT_TENSOR_USAGE_INPUT = 0,
@@ -54,16 +56,14 @@ typedef struct nrt_model_info {
 NRT_STATUS nrt_get_model_info(const nrt_model_t* model, nrt_model_info_t* info, size_t info_size_in,
                               size_t* info_size_out);
 
-/* ---- tracing of the runtime itself ------------------------------------------------------------
- */
+/* ---- tracing of the runtime itself ---- */
 
 /* Starts recording on all visible cores; `trace_mem` adds memory allocations. */
 NRT_STATUS nrt_trace_start(bool trace_mem);
 /* Writes what was recorded to `filename` and stops. */
 NRT_STATUS nrt_trace_stop(const char* filename);
 
-/* ---- device start-up --------------------------------------------------------------------------
- */
+/* ---- device start-up ---- */
 
 typedef struct nrt_ucode_img {
   uint8_t* bin;
@@ -78,14 +78,12 @@ typedef struct nrt_ucode_info {
 /* Images for the pooling engine, loaded by the next nrt_init(). Only before nrt_init(). */
 NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info* ucode_info);
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 /* Copies from host memory to device memory at an address from nrt_tensor_get_va(). */
 NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t size);
 
-/* ---- implicit asynchronous execution (removed by the vendor in 2.34) ---------------------------
- */
+/* ---- implicit asynchronous execution (removed by the vendor in 2.34) ---- */
 
 typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void* params, uint32_t model_id, uint32_t vnc,
                                                uint64_t job_id, NRT_STATUS status);
@@ -96,8 +94,7 @@ NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callb
 /* Returns when no queued execution of the core is left. */
 NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc);
 
-/* ---- collectives over all workers -------------------------------------------------------------
- */
+/* ---- collectives over all workers ---- */
 
 /* Returns when all `g_device_count` workers have called it. */
 NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
@@ -110,6 +107,9 @@ NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_c
 /* Handle of the network plugin, or NULL with *err and a text in err_msg. */
 void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

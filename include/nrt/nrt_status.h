@@ -5,6 +5,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 typedef enum {
   NRT_SUCCESS = 0,
@@ -41,6 +44,9 @@ typedef enum {
  */
 const char* nrt_get_status_as_str(NRT_STATUS status);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

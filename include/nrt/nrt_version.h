@@ -10,6 +10,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #define RT_VERSION_DETAIL_LEN 128
 #define GIT_HASH_LEN 64
@@ -30,6 +33,9 @@ typedef struct nrt_version {
  */
 NRT_STATUS nrt_get_version(nrt_version_t* ver, size_t size);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
