@@ -2,11 +2,11 @@
 # Registration without static constructors (those are dropped by static linking) and without
 # hand-written tables (those rot): one line beside the code that is registered.
 #
-#   onrt_register(driver NAME emulator FACTORY onrt::make_emulated_driver TARGET onrt_emulator)
+#   onrt_register(driver NAME emulator FACTORY make_emulated_driver TARGET onrt_emulator)
 #   onrt_write_table(driver onrt_driver_registry)   # once, after all folders were added
 #
-# writes generated/driver_table.inc with a line `ONRT_ROW("emulator", onrt::make_emulated_driver)`
-# per row, in order of registration, and links the rows' targets.
+# writes generated/driver_table.inc with a line `ONRT_ROW("emulator", make_emulated_driver)`
+# per row (factories live in namespace onrt), in order of registration, and links the rows' targets.
 function(onrt_register seam)
   cmake_parse_arguments(A "" "NAME;FACTORY;TARGET" "" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY ONRT_ROWS_${seam} "${A_NAME}|${A_FACTORY}|${A_TARGET}")
