@@ -38,20 +38,20 @@ struct ProcessSnapshot {
 };
 
 struct CoreSnapshot {
-  int owner = -1;  // index in MachineSnapshot::processes
+  int owner = -1;                                   // index in MachineSnapshot::processes
   std::array<uint64_t, kMemoryCategories> bytes{};  // HBM by category, of the present owner
   std::array<uint64_t, kMemoryCategories> peak{};
-  uint64_t busy_ns = 0;        // accumulated, open interval included; CLOCK_MONOTONIC time
-  bool busy = false;           // runs a program now
+  uint64_t busy_ns = 0;  // accumulated, open interval included; CLOCK_MONOTONIC time
+  bool busy = false;     // runs a program now
   uint64_t device_clock_ns = 0;
   uint64_t programs_completed = 0;
   uint64_t programs_failed = 0;
 };
 
 struct MachineSnapshot {
-  std::string directory;   // "" for an instance type that has no machine yet
-  uint64_t read_at_ns = 0; // CLOCK_MONOTONIC
-  MachineInfo info;        // logical_core_size is the default of the instance type
+  std::string directory;                   // "" for an instance type that has no machine yet
+  uint64_t read_at_ns = 0;                 // CLOCK_MONOTONIC
+  MachineInfo info;                        // logical_core_size is the default of the instance type
   std::vector<ProcessSnapshot> processes;  // alive ones only
   std::vector<CoreSnapshot> cores;         // by physical core, counted over the machine
   std::vector<DeviceCounters> devices;

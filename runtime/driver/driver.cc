@@ -9,9 +9,9 @@ namespace onrt {
 namespace {
 
 constexpr std::array<std::string_view, kMemoryCategories> kCategoryNames = {
-    "uncategorized",     "model code",   "constants",       "tensors",     "scratchpad",
-    "shared scratchpad", "runtime",      "dma rings",       "notifications", "collectives",
-    "profiler"};
+    "uncategorized", "model code",        "constants", "tensors",
+    "scratchpad",    "shared scratchpad", "runtime",   "dma rings",
+    "notifications", "collectives",       "profiler"};
 
 Status unsupported(std::string_view method) {
   return Status(NRT_FAILURE, format("unsupported: {} is not implemented by this backend", method));

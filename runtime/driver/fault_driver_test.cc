@@ -76,9 +76,9 @@ TEST(FaultDriver, EndlessProgramTimesOut) {
   Fixture fixture("program@1=endless");
   ASSERT_TRUE(fixture.machine->program_start(0, 1, {}).ok());
   Notification notification;
-  EXPECT_EQ(fixture.machine->wait_notification(0, NotificationType::kNotify, {}, &notification)
-                .code(),
-            NRT_TIMEOUT);
+  EXPECT_EQ(
+      fixture.machine->wait_notification(0, NotificationType::kNotify, {}, &notification).code(),
+      NRT_TIMEOUT);
   EXPECT_EQ(fixture.inner->starts, 0);
 }
 

@@ -9,9 +9,9 @@ namespace onrt {
 namespace {
 
 constexpr std::array<std::string_view, kFaultOperations> kNames = {
-    "open",     "claim", "release", "reset", "allocate",  "free",  "commit",       "map",
-    "share",    "map_host", "queue", "dma",  "semaphore", "event", "notification", "load",
-    "program"};
+    "open",      "claim", "release",      "reset",    "allocate", "free",
+    "commit",    "map",   "share",        "map_host", "queue",    "dma",
+    "semaphore", "event", "notification", "load",     "program"};
 
 std::string known_operations() {
   std::string names;
@@ -87,8 +87,7 @@ Status parse_effect(std::string_view item, std::string_view effect, FaultRule* r
 Result<FaultRule> parse_rule(std::string_view item) {
   const size_t selector = item.find_first_of("@%");
   const size_t equals = item.find('=');
-  if (selector == std::string_view::npos || equals == std::string_view::npos ||
-      equals < selector) {
+  if (selector == std::string_view::npos || equals == std::string_view::npos || equals < selector) {
     return bad_item(item, "expected operation@n=status, operation%percent=status or seed=n");
   }
   FaultRule rule;
@@ -99,8 +98,8 @@ Result<FaultRule> parse_rule(std::string_view item) {
     ++index;
   }
   if (index == kNames.size()) {
-    return bad_item(item, format("unknown operation '{}', expected one of: {}", name,
-                                 known_operations()));
+    return bad_item(
+        item, format("unknown operation '{}', expected one of: {}", name, known_operations()));
   }
   rule.operation = static_cast<FaultOperation>(index);
   ONRT_RETURN_IF_ERROR(parse_selector(item, item.substr(selector, equals - selector), &rule));

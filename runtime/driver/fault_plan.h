@@ -47,7 +47,7 @@ std::string_view fault_operation_name(FaultOperation operation);
 
 struct FaultRule {
   FaultOperation operation = FaultOperation::kDma;
-  uint64_t nth = 0;         // 0: by probability
+  uint64_t nth = 0;  // 0: by probability
   bool from_nth_on = false;
   uint64_t per_million = 0;
   NRT_STATUS status = NRT_FAILURE;

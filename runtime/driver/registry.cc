@@ -63,14 +63,14 @@ Result<DriverChoice> choose_driver(const Context& context) {
     explanation += format("{}: {}\n", row.name, probed.message());
   }
   if (!known) {
-    return Status(NRT_FAILURE, format("OPENNRT_BACKEND='{}': expected auto or one of: {}", wanted,
-                                      row_names()));
+    return Status(NRT_FAILURE,
+                  format("OPENNRT_BACKEND='{}': expected auto or one of: {}", wanted, row_names()));
   }
   if (!explanation.empty()) {
     explanation.pop_back();
   }
-  return Status(NRT_FAILURE, format("no backend can be used (OPENNRT_BACKEND={}):\n{}", wanted,
-                                    explanation));
+  return Status(NRT_FAILURE,
+                format("no backend can be used (OPENNRT_BACKEND={}):\n{}", wanted, explanation));
 }
 
 }  // namespace onrt
