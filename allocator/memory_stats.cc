@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/memory_stats.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+
+#include "runtime/base/format.h"
+#include "runtime/base/unique_fd.h"
+
+namespace onrt {
+namespace {
+
+// A column sums categories; a model's line shows "n/a" where a model can't have such memory.
+struct Column {
+  const char* top;
+  const char* bottom;
+  std::vector<MemoryCategory> categories;
+  bool of_model;
+};
+
+// "Runtime" holds what the vendor's table has no column for: notification queues and memory that
+// nobody labelled. Our DMA rings belong to the runtime, not to a model.
+const std::vector<Column>& columns() {
+  using enum MemoryCategory;
+  static const std::vector<Column> kColumns = {
+      {"Model", "Code", {kModelCode}, true},
+      {"Model", "Constants", {kConstants}, true},
+      {"", "Tensors", {kTensors}, false},
+      {"", "Scratchpad", {kScratchpad}, true},
+      {"Shared", "Scratchpad", {kSharedScratchpad}, false},
+      {"", "Runtime", {kRuntime, kNotifications, kUncategorized}, true},
+      {"DMA Rings", "Runtime", {kDmaRings}, true},
+      {"", "Collectives", {kCollectives}, true},
+      {"Profiler", "Buffers", {kProfiler}, false},
+  };
+  return kColumns;
+}
+
+constexpr int kLabelWidth = 15;
+
+std::string cell(std::string_view text) { return format("{:^11}|", text); }
+
+std::string line(const std::string& label, const MemoryUsage& usage, bool of_model) {
+  std::string out = format("{:<{}}|", label, kLabelWidth) + cell(format_table_bytes(usage.total()));
+  for (const Column& column : columns()) {
+    uint64_t bytes = 0;
+    for (const MemoryCategory category : column.categories) {
+      bytes += usage.of(category);
+    }
+    out += cell(of_model && !column.of_model ? "n/a" : format_table_bytes(bytes));
+  }
+  return out + "\n";
+}
+
+void accumulate(MemoryUsage& into, const MemoryUsage& from) {
+  for (size_t i = 0; i < kMemoryCategories; ++i) {
+    into.bytes[i] += from.bytes[i];
+  }
+}
+
+}  // namespace
+
+uint64_t MemoryUsage::total() const {
+  uint64_t sum = 0;
+  for (const uint64_t category : bytes) {
+    sum += category;
+  }
+  return sum;
+}
+
+std::string format_table_bytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  double scaled = static_cast<double>(bytes);
+  int unit = 0;
+  while (scaled >= 1024.0 && unit < 4) {
+    scaled /= 1024.0;
+    ++unit;
+  }
+  return format("{:.3f}{}", scaled, kUnits[unit]);
+}
+
+void MemoryLedger::add(int core, uint32_t model, MemoryCategory category, int64_t bytes) {
+  auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& candidate) {
+    return candidate.core == core && candidate.model == model;
+  });
+  if (row == rows_.end()) {
+    rows_.push_back({core, model, {}});
+    row = std::prev(rows_.end());
+  }
+  row->usage.bytes[static_cast<size_t>(category)] += static_cast<uint64_t>(bytes);
+}
+
+void MemoryLedger::forget_model(uint32_t model) {
+  names_.erase(model);
+  std::erase_if(rows_, [&](const Row& row) { return row.model == model && row.usage.total() == 0; });
+}
+
+MemoryUsage MemoryLedger::usage_of_core(int core) const {
+  MemoryUsage sum;
+  for (const Row& row : rows_) {
+    if (row.core == core) {
+      accumulate(sum, row.usage);
+    }
+  }
+  return sum;
+}
+
+MemoryUsage MemoryLedger::usage() const {
+  MemoryUsage sum;
+  for (const Row& row : rows_) {
+    accumulate(sum, row.usage);
+  }
+  return sum;
+}
+
+std::string MemoryLedger::table(int device, int cores_per_device) const {
+  std::string out = format("{:<{}}|", "", kLabelWidth) + cell("");
+  for (const Column& column : columns()) {
+    out += cell(column.top);
+  }
+  out += format("\n{:<{}}|", "", kLabelWidth) + cell("TOTAL");
+  for (const Column& column : columns()) {
+    out += cell(column.bottom);
+  }
+  out += "\n" + line(format("ND {} Overall", device), usage(), false);
+  std::map<int, std::vector<const Row*>> by_core;
+  for (const Row& row : rows_) {
+    by_core[row.core].push_back(&row);
+  }
+  for (const auto& [core, rows] : by_core) {
+    out += line(format("\\_NC {}", core % cores_per_device), usage_of_core(core), false);
+    for (const Row* row : rows) {
+      if (row->model != 0) {
+        out += line(format("  \\_NEFF {}", row->model), row->usage, true);
+      }
+    }
+  }
+  if (!names_.empty()) {
+    out += "\nNEFF id to name mapping:\n";
+    for (const auto& [model, name] : names_) {
+      out += format("{}: \"{}\"\n", model, name);
+    }
+  }
+  return out;
+}
+
+bool write_memory_table(const std::string& folder, const HbmId& hbm, const std::string& text) {
+  const std::string path =
+      format("{}/neuron_mem_table_device_{}_hbm_{}.log", folder, hbm.device, hbm.stack);
+  // Not O_TRUNC: nothing may be changed before the checks below.
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  struct stat facts {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      facts.st_uid != ::geteuid() || facts.st_nlink != 1 || ::ftruncate(file.get(), 0) != 0) {
+    return false;
+  }
+  std::span<const char> rest(text);
+  while (!rest.empty()) {
+    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written <= 0) {
+      return false;
+    }
+    rest = rest.subspan(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace onrt
