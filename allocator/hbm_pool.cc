@@ -71,8 +71,7 @@ Result<HbmBlock> HbmPool::allocate(const HbmRequest& request) {
     block = request.size > limit_ ? Status(NRT_RESOURCE, "larger than the memory of the core")
                                   : take(request);
     if (block.ok()) {
-      ledger_.add(request.core, request.model, request.category,
-                  static_cast<int64_t>(block->size));
+      ledger_.add(request.core, request.model, request.category, static_cast<int64_t>(block->size));
     }
   }
   if (!block.ok()) {
@@ -84,8 +83,7 @@ Result<HbmBlock> HbmPool::allocate(const HbmRequest& request) {
 }
 
 Result<HbmBlock> HbmPool::take(const HbmRequest& request) {
-  Result<HbmBlock> block =
-      request.size >= kLargeBytes ? take_whole(request) : take_part(request);
+  Result<HbmBlock> block = request.size >= kLargeBytes ? take_whole(request) : take_part(request);
   if (block.ok()) {
     block->category = request.category;
     block->core = request.core;
@@ -114,7 +112,8 @@ Result<HbmBlock> HbmPool::take_part(const HbmRequest& request) {
     auto made = new_extent(kExtentBytes, alignment);
     // Nearly full: an extent of just the size that is needed.
     if (!made.ok() && made.status().code() == NRT_RESOURCE) {
-      made = new_extent(round_up(request.size, kPageBytes), std::max(request.alignment, kPageBytes));
+      made =
+          new_extent(round_up(request.size, kPageBytes), std::max(request.alignment, kPageBytes));
     }
     if (!made.ok()) {
       return std::move(made).status();
@@ -256,12 +255,11 @@ void HbmPool::account(const HbmBlock& block, int64_t bytes) {
 
 Status HbmPool::out_of_memory(const HbmRequest& request, const Status& reason) {
   const int cores = std::max(1, machine_.info().logical_cores_per_device());
-  const std::string failure =
-      format("Failed to allocate {} (alignment: {}, usage: {}) on ND {}:NC {}: {}",
-             format_table_bytes(request.size),
-             request.alignment <= kGranule ? "none" : format_table_bytes(request.alignment),
-             memory_category_name(request.category), hbm_.device, request.core % cores,
-             reason.message());
+  const std::string failure = format(
+      "Failed to allocate {} (alignment: {}, usage: {}) on ND {}:NC {}: {}",
+      format_table_bytes(request.size),
+      request.alignment <= kGranule ? "none" : format_table_bytes(request.alignment),
+      memory_category_name(request.category), hbm_.device, request.core % cores, reason.message());
   if (context_.settings.flag(Setting::kOomLog)) {
     const std::string table = memory_table();
     log_dev_mem(failure);
@@ -323,8 +321,8 @@ Status HbmPool::check_invariants() const {
     if (extent->parts) {
       ONRT_RETURN_IF_ERROR(extent->parts->check_invariants());
       if (extent->parts->empty()) {
-        return Status(NRT_FAILURE, format("empty extent at {:#x} is not kept",
-                                          extent->extent().address));
+        return Status(NRT_FAILURE,
+                      format("empty extent at {:#x} is not kept", extent->extent().address));
       }
     }
     used += extent->parts ? extent->parts->used_bytes() : extent->extent().size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of one HBM stack for one process. Extents come from the machine (64 MiB each) and are
-// sub-allocated here; large requests get an extent of their own. Memory is not backed until commit()
-// is called for the range that is about to be touched.
+// sub-allocated here; large requests get an extent of their own. Memory is not backed until
+// commit() is called for the range that is about to be touched.
 #pragma once
 
 #include <atomic>
@@ -82,8 +82,8 @@ struct HbmBlock {
 class HbmPool {
  public:
   static constexpr uint64_t kExtentBytes = 64ULL << 20;
-  static constexpr uint64_t kLargeBytes = 32ULL << 20;    // from here on: an extent of its own
-  static constexpr uint64_t kKeptBytes = 128ULL << 20;    // empty extents kept for the next request
+  static constexpr uint64_t kLargeBytes = 32ULL << 20;  // from here on: an extent of its own
+  static constexpr uint64_t kKeptBytes = 128ULL << 20;  // empty extents kept for the next request
   static constexpr uint64_t kGranule = 64;
 
   // `table_folder`: where the memory table is written when memory runs out.
@@ -126,8 +126,8 @@ class HbmPool {
   void log_dev_mem(const std::string& failure) const;
   void log_dev_mem_usage_table(const std::string& table) const;
 
-  Machine& machine_;         // outlives this
-  const Context& context_;   // outlives this
+  Machine& machine_;        // outlives this
+  const Context& context_;  // outlives this
   const HbmId hbm_;
   const std::string table_folder_;
   uint64_t limit_ = 0;

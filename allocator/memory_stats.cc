@@ -96,7 +96,8 @@ void MemoryLedger::add(int core, uint32_t model, MemoryCategory category, int64_
 
 void MemoryLedger::forget_model(uint32_t model) {
   names_.erase(model);
-  std::erase_if(rows_, [&](const Row& row) { return row.model == model && row.usage.total() == 0; });
+  std::erase_if(rows_,
+                [&](const Row& row) { return row.model == model && row.usage.total() == 0; });
 }
 
 MemoryUsage MemoryLedger::usage_of_core(int core) const {
@@ -153,7 +154,7 @@ bool write_memory_table(const std::string& folder, const HbmId& hbm, const std::
       format("{}/neuron_mem_table_device_{}_hbm_{}.log", folder, hbm.device, hbm.stack);
   // Not O_TRUNC: nothing may be changed before the checks below.
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  struct stat facts {};
+  struct stat facts{};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
       facts.st_uid != ::geteuid() || facts.st_nlink != 1 || ::ftruncate(file.get(), 0) != 0) {
     return false;
