@@ -361,6 +361,13 @@ typedef struct nrt_tensor_list {
 NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
+/* Sets up `num_ops` collectives that are scheduled as one. In the vendor's library since 2.33; in
+ * no public header, the prototype is our reading of the release notes. */
+NRT_STATUS nrt_cc_prepare_coalesced(nrt_cc_comm_t* comm, nrt_tensor_list_t* inputs,
+                                    nrt_tensor_list_t* outputs, const nrt_dtype_t* dtypes,
+                                    const nrt_op_type_t* ops, const nrt_cc_op_type_t* cc_ops,
+                                    size_t num_ops, nrt_cc_context_t** cc_ctx);
+
 /* Sets up the stream that collectives started by the host run on. Added by the vendor in 2.31. */
 NRT_STATUS nrt_cc_create_stream(uint32_t stream_id);
 
