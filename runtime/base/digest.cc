@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace onrt {
 namespace {
@@ -41,6 +43,16 @@ constexpr std::array<uint32_t, 64> kSha256Roots = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+// Calls step(kFirst) ... step(kFirst + 15) with constants, so that table look-ups fold away.
+template <size_t kFirst, class Step, size_t... kIndex>
+inline void unroll(Step&& step, std::index_sequence<kIndex...>) {
+  (step(std::integral_constant<size_t, kFirst + kIndex>()), ...);
+}
+template <size_t kFirst, class Step>
+inline void unrolled(Step&& step) {
+  unroll<kFirst>(step, std::make_index_sequence<16>());
+}
 
 }  // namespace
 
@@ -107,29 +119,17 @@ void Md5::blocks(const uint8_t* data, size_t count) {
       words[i] = load_little(data + 4 * i);
     }
     auto [a, b, c, d] = state_;
-    for (size_t i = 0; i < 64; ++i) {
-      const size_t round = i / 16;
-      uint32_t mix;
-      size_t word;
-      if (round == 0) {
-        mix = d ^ (b & (c ^ d));
-        word = i;
-      } else if (round == 1) {
-        mix = c ^ (d & (b ^ c));
-        word = (5 * i + 1) % 16;
-      } else if (round == 2) {
-        mix = b ^ c ^ d;
-        word = (3 * i + 5) % 16;
-      } else {
-        mix = c ^ (b | ~d);
-        word = (7 * i) % 16;
-      }
-      const uint32_t sum = a + mix + kMd5Sines[i] + words[word];
+    const auto step = [&](uint32_t mix, uint32_t word, size_t i) {
+      const uint32_t sum = a + mix + kMd5Sines[i] + word;
       a = d;
       d = c;
       c = b;
-      b += std::rotl(sum, kMd5Shifts[round][i % 4]);
-    }
+      b += std::rotl(sum, kMd5Shifts[i / 16][i % 4]);
+    };
+    unrolled<0>([&](auto i) { step(d ^ (b & (c ^ d)), words[i], i); });
+    unrolled<16>([&](auto i) { step(c ^ (d & (b ^ c)), words[(5 * i + 1) % 16], i); });
+    unrolled<32>([&](auto i) { step(b ^ c ^ d, words[(3 * i + 5) % 16], i); });
+    unrolled<48>([&](auto i) { step(c ^ (b | ~d), words[(7 * i) % 16], i); });
     state_[0] += a;
     state_[1] += b;
     state_[2] += c;

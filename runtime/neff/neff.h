@@ -2,6 +2,7 @@
 // NEFF container: reader (hostile input) and writer. Format: docs/neff.md, neff_format.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -40,8 +41,12 @@ struct NeffArchive {
   NeffHeader header;
   std::vector<std::byte> payload;  // the tar, decompressed
   std::vector<NeffMember> members;
+  bool compressed = false;  // the payload was gzip
   bool hash_matches = false;
 };
+
+// "bit 8, bit 9": the meaning of the vendor's bits is not public. "none" for 0.
+std::string neff_feature_names(uint64_t bits);
 
 enum class NeffHashCheck : uint8_t { kSkip, kRequire };
 
