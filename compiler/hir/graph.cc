@@ -28,8 +28,8 @@ Status set_name(std::vector<std::string>& names, std::string_view what, int32_t 
                           kMaxParameters, index));
   }
   if (name.empty() || name.size() > 255 || name.find('\0') != std::string_view::npos) {
-    return invalid(format("{} {}: expected a name of 1..255 bytes, found {} bytes", what, index,
-                          name.size()));
+    return invalid(
+        format("{} {}: expected a name of 1..255 bytes, found {} bytes", what, index, name.size()));
   }
   if (names.size() <= static_cast<size_t>(index)) {
     names.resize(static_cast<size_t>(index) + 1);
@@ -46,11 +46,15 @@ Graph::Graph(std::string_view name) : name_(name) {
 
 Result<ComputationId> Graph::add_computation(std::string_view name) {
   if (computations_.size() >= kMaxComputations) {
-    return too_large(format("computation '{}': above the limit of {} computations", name,
-                            kMaxComputations));
+    return too_large(
+        format("computation '{}': above the limit of {} computations", name, kMaxComputations));
   }
   computations_.emplace_back().name = arena_.copy(name);
   return static_cast<ComputationId>(computations_.size() - 1);
+}
+
+void Graph::rename_computation(ComputationId computation, std::string_view name) {
+  computations_[static_cast<size_t>(computation)].name = arena_.copy(name);
 }
 
 Status Graph::check_structure(const Candidate& candidate) const {
@@ -72,9 +76,11 @@ Status Graph::check_structure(const Candidate& candidate) const {
                               target, info.name, info.refusal));
   }
   if (computation(candidate.computation).closed >= 0) {
-    return invalid(format("{}: computation {} ('{}') is called already and takes no more "
-                          "operations", describe(*this, candidate), candidate.computation,
-                          computation(candidate.computation).name));
+    return invalid(
+        format("{}: computation {} ('{}') is called already and takes no more "
+               "operations",
+               describe(*this, candidate), candidate.computation,
+               computation(candidate.computation).name));
   }
   const int count = static_cast<int>(candidate.operands.size());
   if (count < info.least_operands || count > info.most_operands) {
@@ -90,14 +96,16 @@ Status Graph::check_structure(const Candidate& candidate) const {
                             describe(*this, candidate), i, instructions_.size(), operand));
     }
     if ((*this)[operand].computation != candidate.computation) {
-      return invalid(format("{}: operand {} ('{}'): expected a value of computation {}, found one "
-                            "of computation {}", describe(*this, candidate), i, label(operand),
-                            candidate.computation, (*this)[operand].computation));
+      return invalid(
+          format("{}: operand {} ('{}'): expected a value of computation {}, found one "
+                 "of computation {}",
+                 describe(*this, candidate), i, label(operand), candidate.computation,
+                 (*this)[operand].computation));
     }
   }
   if (candidate.shape < 0 || static_cast<size_t>(candidate.shape) >= shapes_.size()) {
-    return internal(format("{}: shape id {} does not exist", describe(*this, candidate),
-                           candidate.shape));
+    return internal(
+        format("{}: shape id {} does not exist", describe(*this, candidate), candidate.shape));
   }
   return ok_status();
 }
@@ -155,8 +163,8 @@ Status Graph::place_parameter(const Candidate& candidate, ValueId value) {
 
 Result<ValueId> Graph::append(const Candidate& candidate) {
   if (instructions_.size() >= kMaxInstructions) {
-    return too_large(format("graph '{}': above the limit of {} operations", name_,
-                            kMaxInstructions));
+    return too_large(
+        format("graph '{}': above the limit of {} operations", name_, kMaxInstructions));
   }
   ONRT_RETURN_IF_ERROR(check_structure(candidate));
   ONRT_RETURN_IF_ERROR(check_calls(candidate));
@@ -170,10 +178,12 @@ Result<ValueId> Graph::append(const Candidate& candidate) {
   if (candidate.opcode == Opcode::kParameter) {
     ONRT_RETURN_IF_ERROR(place_parameter(candidate, id));
   }
-  Instruction made{candidate.opcode, candidate.shape, candidate.computation,
-                   arena_.copy(candidate.operands), {}};
-  const std::span<Attribute> attributes =
-      arena_.allocate<Attribute>(candidate.attributes.size());
+  Instruction made{candidate.opcode,
+                   candidate.shape,
+                   candidate.computation,
+                   arena_.copy(candidate.operands),
+                   {}};
+  const std::span<Attribute> attributes = arena_.allocate<Attribute>(candidate.attributes.size());
   for (size_t i = 0; i < attributes.size(); ++i) {
     const Attribute& from = candidate.attributes[i];
     attributes[i] = {from.key, arena_.copy(from.ints), arena_.copy(from.data)};
@@ -197,8 +207,8 @@ Status Graph::set_root(ComputationId computation_id, ValueId value) {
   }
   Computation& target = computations_[static_cast<size_t>(computation_id)];
   if (target.closed >= 0) {
-    return invalid(format("root: computation {} ('{}') is called already", computation_id,
-                          target.name));
+    return invalid(
+        format("root: computation {} ('{}') is called already", computation_id, target.name));
   }
   if (value < 0 || static_cast<size_t>(value) >= instructions_.size() ||
       (*this)[value].computation != computation_id) {
@@ -224,8 +234,10 @@ Status Graph::set_alias(int32_t output, int32_t parameter) {
   }
   for (const Alias& alias : aliases_) {
     if (alias.output == output || alias.parameter == parameter) {
-      return invalid(format("alias of output {} and parameter {}: output {} and parameter {} are "
-                            "aliased already", output, parameter, alias.output, alias.parameter));
+      return invalid(
+          format("alias of output {} and parameter {}: output {} and parameter {} are "
+                 "aliased already",
+                 output, parameter, alias.output, alias.parameter));
     }
   }
   aliases_.push_back({output, parameter});

@@ -54,7 +54,7 @@ struct Computation {
   std::vector<ValueId> instructions;
   std::vector<ValueId> parameters;  // by number; -1: not appended yet
   ValueId root = -1;
-  int32_t closed = -1;              // order in which calls closed computations; -1: open
+  int32_t closed = -1;  // order in which calls closed computations; -1: open
 };
 
 // What an operation is made of before it is in the graph.
@@ -79,6 +79,10 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   Result<ComputationId> add_computation(std::string_view name);
+
+  void rename(std::string_view name) { name_ = name; }
+  // For a computation whose name is known after its number.
+  void rename_computation(ComputationId computation, std::string_view name);
 
   // Checks operands, attributes and shape, then appends; the graph is unchanged on failure.
   // Everything in `candidate` is copied. Errors name the operation, expected and found.
