@@ -25,6 +25,9 @@ Result<std::vector<std::byte>> encode(const Program& program, std::span<const st
 // NRT_UNSUPPORTED_NEFF_VERSION for a version or opcode this build does not know.
 Result<Program> decode(std::span<const std::byte> code);
 
+// Writes the size and digest of the code into its header: for tests and fuzzers that change bytes.
+void seal(std::span<std::byte> code);
+
 // NRT_INVALID if `constants` are not those that encode() saw.
 Status check_constants(std::span<const std::byte> code, std::span<const std::byte> constants);
 

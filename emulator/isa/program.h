@@ -27,6 +27,10 @@ inline constexpr uint32_t kMaxIoSlots = 16384;
 inline constexpr uint32_t kMaxSemaphores = 65536;
 inline constexpr uint32_t kMaxInstructions = 1u << 20;
 inline constexpr uint32_t kMaxBlocks = 4096;
+inline constexpr uint32_t kMaxCopyPieces = 65536;
+inline constexpr uint32_t kMaxIoRank = 64;
+inline constexpr uint32_t kMaxNameBytes = 4096;
+inline constexpr int64_t kMaxElements = int64_t{1} << 62;  // of a view or domain
 
 // Dimensions of an array or of an iteration domain.
 struct Extents {

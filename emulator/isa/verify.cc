@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <span>
+
+#include "emulator/isa/encoding.h"
+#include "emulator/isa/verify_index.h"
+#include "runtime/base/format.h"
+
+namespace onrt::ncx {
+namespace {
+
+Status invalid(std::string message) { return Status(NRT_INVALID, std::move(message)); }
+
+bool checked_multiply(int64_t a, int64_t b, int64_t* out) {
+  return !__builtin_mul_overflow(a, b, out);
+}
+
+// Bytes [low, high) that the view touches, relative to its space; empty views touch nothing.
+struct Reach {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+
+Result<Reach> reach_of(const View& view) {
+  const int64_t width = dtype_bytes(view.dtype);
+  if (view.offset > static_cast<uint64_t>(kMaxElements)) {
+    return invalid(format("offset {} is beyond 2^62", view.offset));
+  }
+  Reach reach{static_cast<int64_t>(view.offset), static_cast<int64_t>(view.offset) + width};
+  bool empty = false;
+  for (int d = 0; d < view.rank; ++d) {
+    empty |= view.dims[d] == 0;
+  }
+  if (empty) {
+    return Reach{};
+  }
+  for (int d = 0; d < view.rank; ++d) {
+    int64_t span = 0;
+    if (!checked_multiply(view.dims[d] - 1, view.strides[d], &span) ||
+        !checked_multiply(span, width, &span) ||
+        __builtin_add_overflow(span < 0 ? reach.low : reach.high, span,
+                               span < 0 ? &reach.low : &reach.high)) {
+      return invalid(format("stride {} of dimension {} overflows", view.strides[d], d));
+    }
+  }
+  return reach;
+}
+
+Status check_dims(std::span<const int64_t> dims) {
+  int64_t product = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0) {
+      return invalid(format("dimension {} is negative", dim));
+    }
+    if (dim != 0 && (!checked_multiply(product, dim, &product) || product > kMaxElements)) {
+      return invalid("more than 2^62 elements");
+    }
+  }
+  return ok_status();
+}
+
+// No two indices of an output may name the same element: sorted by stride, each dimension must
+// step over all that the smaller ones reach.
+bool overlaps_itself(const View& view) {
+  struct Dim {
+    uint64_t stride;
+    uint64_t last;
+  };
+  std::array<Dim, kMaxRank> dims;
+  int count = 0;
+  for (int d = 0; d < view.rank; ++d) {
+    if (view.dims[d] == 0) {
+      return false;
+    }
+    if (view.dims[d] > 1) {
+      const int64_t stride = view.strides[d];
+      dims[count++] = {
+          stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride),
+          static_cast<uint64_t>(view.dims[d] - 1)};
+    }
+  }
+  std::sort(dims.begin(), dims.begin() + count,
+            [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
+  uint64_t reached = 0;  // bounded by the view's space, which was checked
+  for (int i = 0; i < count; ++i) {
+    if (dims[i].stride <= reached) {
+      return true;
+    }
+    reached += dims[i].stride * dims[i].last;
+  }
+  return false;
+}
+
+enum class Access { kRead, kWrite };
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+
+  Status run() {
+    ONRT_RETURN_IF_ERROR(check_tables());
+    for (size_t b = 0; b < program_.blocks.size(); ++b) {
+      const auto& instructions = program_.blocks[b].instructions;
+      for (size_t i = 0; i < instructions.size(); ++i) {
+        Status status = check_instruction(instructions[i], b);
+        if (!status.ok()) {
+          return std::move(status).annotate(
+              format("NCX block {} instruction {}{}", b, i, name_of(instructions[i])));
+        }
+      }
+    }
+    return ok_status();
+  }
+
+ private:
+  std::string name_of(const Instruction& instruction) const {
+    return instruction.name < program_.names.size()
+               ? format(" ({})", printable(program_.names[instruction.name]))
+               : std::string();
+  }
+
+  Status check_tables() const {
+    if (program_.core_version < 2 || program_.core_version > 4) {
+      return invalid(format("NCX program: core version {} where 2, 3 or 4 is expected",
+                            program_.core_version));
+    }
+    if (program_.flags != 0) {
+      return Status(NRT_UNSUPPORTED_NEFF_VERSION,
+                    format("NCX program: flags {:#x} where 0 is expected", program_.flags));
+    }
+    if (program_.blocks.empty() || program_.blocks.size() > kMaxBlocks ||
+        program_.io.size() > kMaxIoSlots || program_.semaphores > kMaxSemaphores ||
+        program_.scratch_bytes > static_cast<uint64_t>(kMaxElements) ||
+        program_.names.size() > kMaxInstructions) {
+      return invalid(
+          format("NCX program: {} blocks, {} io slots, {} semaphores, {} bytes of scratch, "
+                 "{} names: one of them is out of range",
+                 program_.blocks.size(), program_.io.size(), program_.semaphores,
+                 program_.scratch_bytes, program_.names.size()));
+    }
+    for (size_t i = 0; i < program_.io.size(); ++i) {
+      ONRT_RETURN_IF_ERROR(check_slot(program_.io[i]).annotate(format("NCX io slot {}", i)));
+    }
+    for (const std::string& name : program_.names) {
+      if (name.size() > kMaxNameBytes) {
+        return invalid(format("NCX program: a name of {} bytes where {} are allowed", name.size(),
+                              kMaxNameBytes));
+      }
+    }
+    return ok_status();
+  }
+
+  static Status check_slot(const IoSlot& slot) {
+    if (slot.dims.size() > kMaxIoRank) {
+      return invalid(format("rank {} where at most {} is allowed", slot.dims.size(), kMaxIoRank));
+    }
+    ONRT_RETURN_IF_ERROR(check_dims(slot.dims));
+    uint64_t elements = 1;
+    for (const int64_t dim : slot.dims) {
+      elements *= static_cast<uint64_t>(dim);
+    }
+    const uint64_t width = dtype_bytes(slot.dtype);
+    if (elements > static_cast<uint64_t>(kMaxElements) / width || slot.bytes != elements * width) {
+      return invalid(format("{} bytes where the dims and {} need {} elements", slot.bytes,
+                            dtype_name(slot.dtype), elements));
+    }
+    return ok_status();
+  }
+
+  Status check_instruction(const Instruction& instruction, size_t block) const {
+    if (instruction.name >= std::max<size_t>(1, program_.names.size())) {
+      return invalid(format("name {} of {}", instruction.name, program_.names.size()));
+    }
+    for (const SemaphoreWait& wait : instruction.waits) {
+      ONRT_RETURN_IF_ERROR(check_semaphore(wait.semaphore));
+    }
+    for (const SemaphoreIncrement& increment : instruction.increments) {
+      ONRT_RETURN_IF_ERROR(check_semaphore(increment.semaphore));
+    }
+    return std::visit([&](const auto& op) { return check(op, block); }, instruction.payload);
+  }
+
+  Status check_semaphore(uint16_t semaphore) const {
+    return semaphore < program_.semaphores
+               ? ok_status()
+               : invalid(format("semaphore {} of {}", semaphore, program_.semaphores));
+  }
+
+  Status check_view(const View& view, Access access) const {
+    ONRT_RETURN_IF_ERROR(check_dims({view.dims.data(), view.rank}));
+    uint64_t limit = 0;
+    switch (view.space) {
+      case Space::kIo:
+        if (view.slot >= program_.io.size()) {
+          return invalid(format("io slot {} of {}", view.slot, program_.io.size()));
+        }
+        limit = program_.io[view.slot].bytes;
+        if (access == Access::kWrite && program_.io[view.slot].usage == SlotUsage::kInput) {
+          return invalid(format("writes to input slot {}", view.slot));
+        }
+        break;
+      case Space::kScratch:
+        limit = program_.scratch_bytes;
+        break;
+      case Space::kConstants:
+        limit = program_.constants_bytes;
+        if (access == Access::kWrite) {
+          return invalid("writes to constants");
+        }
+        break;
+    }
+    if (view.space != Space::kIo && view.slot != 0) {
+      return invalid(format("slot {} where 0 is expected", view.slot));
+    }
+    if (view.offset % dtype_bytes(view.dtype) != 0) {
+      return invalid(format("offset {} is not a multiple of the {} bytes of {}", view.offset,
+                            dtype_bytes(view.dtype), dtype_name(view.dtype)));
+    }
+    ONRT_ASSIGN_OR_RETURN(const Reach reach, reach_of(view));
+    if (reach.low < 0 || static_cast<uint64_t>(reach.high) > limit) {
+      return invalid(format("touches bytes [{}, {}) of {} bytes", reach.low, reach.high, limit));
+    }
+    if (access == Access::kWrite && overlaps_itself(view)) {
+      return invalid("an output names an element twice");
+    }
+    return ok_status();
+  }
+
+  Status check_views(std::span<const View> views, std::span<const int64_t> dims, Access access,
+                     std::string_view what) const {
+    for (size_t i = 0; i < views.size(); ++i) {
+      Status status = check_view(views[i], access);
+      if (status.ok() &&
+          !std::ranges::equal(std::span(views[i].dims.data(), views[i].rank), dims)) {
+        status = invalid("dims differ from the domain's");
+      }
+      if (!status.ok()) {
+        return std::move(status).annotate(format("{} {}", what, i));
+      }
+    }
+    return ok_status();
+  }
+
+  Status check_scalar(const View& view, std::string_view what) const {
+    Status status = check_view(view, Access::kRead);
+    if (status.ok() && view.rank != 0) {
+      status = invalid(format("rank {} where a scalar is expected", view.rank));
+    }
+    return std::move(status).annotate(what);
+  }
+
+  // `want` are the types of the results.
+  static Status check_micro(const MicroProgram& program, std::span<const Dtype> inputs,
+                            std::span<const Dtype> want, int rank, std::string_view what) {
+    Status status = check_micro_ops(program, inputs, rank);
+    if (status.ok() && program.results.size() != want.size()) {
+      status =
+          invalid(format("{} results where {} are expected", program.results.size(), want.size()));
+    }
+    for (size_t i = 0; status.ok() && i < want.size(); ++i) {
+      const uint16_t reg = program.results[i];
+      if (reg >= inputs.size() + program.ops.size()) {
+        status = invalid(
+            format("result {} is register {} of {}", i, reg, inputs.size() + program.ops.size()));
+      } else if (type_of(program, inputs, reg) != want[i]) {
+        status = invalid(format("result {} is {} where {} is expected", i,
+                                dtype_name(type_of(program, inputs, reg)), dtype_name(want[i])));
+      }
+    }
+    return std::move(status).annotate(what);
+  }
+
+  static Dtype type_of(const MicroProgram& program, std::span<const Dtype> inputs, size_t reg) {
+    return reg < inputs.size() ? inputs[reg] : program.ops[reg - inputs.size()].type;
+  }
+
+  static Status check_micro_ops(const MicroProgram& program, std::span<const Dtype> inputs,
+                                int rank) {
+    if (program.ops.size() > kMaxMicroOps) {
+      return invalid(format("{} micro-ops where {} are allowed", program.ops.size(), kMaxMicroOps));
+    }
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const MicroOp& op = program.ops[i];
+      const ScalarOpInfo& info = scalar_op_info(op.op);
+      std::array<Dtype, 3> types{};
+      for (int k = 0; k < info.arity; ++k) {
+        if (op.operands[k] >= inputs.size() + i) {
+          return invalid(format("micro-op {} ({}) reads register {}, which is not defined yet", i,
+                                info.name, op.operands[k]));
+        }
+        types[k] = type_of(program, inputs, op.operands[k]);
+      }
+      if (!scalar_op_typed(op.op, {types.data(), info.arity}, op.type)) {
+        return invalid(format("micro-op {} ({}) does not take {} to give {}", i, info.name,
+                              info.arity == 0 ? "nothing" : dtype_name(types[info.arity - 1]),
+                              dtype_name(op.type)));
+      }
+      if (op.op == ScalarOp::kIota && op.immediate >= static_cast<uint64_t>(rank)) {
+        return invalid(
+            format("micro-op {} counts along dimension {} of {}", i, op.immediate, rank));
+      }
+      const uint64_t exponent = op.immediate & 0xff;
+      if (op.op == ScalarOp::kReducePrecision &&
+          (exponent < 1 || exponent > 8 || (op.immediate >> 8) > 23)) {
+        return invalid(format("micro-op {} reduces precision to {} exponent and {} mantissa bits",
+                              i, exponent, op.immediate >> 8));
+      }
+    }
+    return ok_status();
+  }
+
+  static std::vector<Dtype> types_of(std::span<const View> views) {
+    std::vector<Dtype> types;
+    types.reserve(views.size());
+    for (const View& view : views) {
+      types.push_back(view.dtype);
+    }
+    return types;
+  }
+
+  static Status check_counts(size_t inputs, size_t outputs) {
+    if (inputs > kMaxMicroInputs || outputs == 0 || outputs > kMaxOutputs) {
+      return invalid(format("{} inputs and {} outputs where at most {} and 1 to {} are allowed",
+                            inputs, outputs, kMaxMicroInputs, kMaxOutputs));
+    }
+    return ok_status();
+  }
+
+  Status check(const Eltwise& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_counts(op.inputs.size(), op.outputs.size()));
+    const std::span<const int64_t> dims(op.domain.dims.data(), op.domain.rank);
+    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(check_views(op.inputs, dims, Access::kRead, "input"));
+    ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
+    return check_micro(op.program, types_of(op.inputs), types_of(op.outputs), op.domain.rank,
+                       "micro-program");
+  }
+
+  Status check(const Reduce& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_counts(op.inputs.size(), op.outputs.size()));
+    const std::span<const int64_t> dims(op.domain.dims.data(), op.domain.rank);
+    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    if (op.reduced > op.domain.rank) {
+      return invalid(format("{} reduced dimensions of {}", op.reduced, op.domain.rank));
+    }
+    const auto kept = dims.first(op.domain.rank - op.reduced);
+    ONRT_RETURN_IF_ERROR(check_views(op.inputs, dims, Access::kRead, "input"));
+    ONRT_RETURN_IF_ERROR(check_views(op.epilogue_inputs, kept, Access::kRead, "epilogue input"));
+    ONRT_RETURN_IF_ERROR(check_views(op.outputs, kept, Access::kWrite, "output"));
+    ONRT_RETURN_IF_ERROR(
+        check_counts(op.epilogue_inputs.size() + op.accumulators.size(), op.accumulators.size()));
+    std::vector<Dtype> accumulators;
+    for (size_t i = 0; i < op.accumulators.size(); ++i) {
+      const Reduce::Accumulator& accumulator = op.accumulators[i];
+      accumulators.push_back(accumulator.type);
+      ONRT_RETURN_IF_ERROR(check_scalar(accumulator.init, "initial value"));
+      if (accumulator.init.dtype != accumulator.type) {
+        return invalid(format("accumulator {} is {} and its initial value {}", i,
+                              dtype_name(accumulator.type), dtype_name(accumulator.init.dtype)));
+      }
+      if (op.general.results.empty() && !is_combiner(accumulator.combiner, accumulator.type)) {
+        return invalid(format("accumulator {} combines {} by {}", i, dtype_name(accumulator.type),
+                              scalar_op_info(accumulator.combiner).name));
+      }
+    }
+    ONRT_RETURN_IF_ERROR(
+        check_micro(op.prologue, types_of(op.inputs), accumulators, op.domain.rank, "prologue"));
+    if (!op.general.results.empty()) {
+      std::vector<Dtype> pairs = accumulators;
+      pairs.insert(pairs.end(), accumulators.begin(), accumulators.end());
+      ONRT_RETURN_IF_ERROR(check_micro(op.general, pairs, accumulators, 0, "combiner"));
+    }
+    std::vector<Dtype> epilogue = accumulators;
+    for (const View& view : op.epilogue_inputs) {
+      epilogue.push_back(view.dtype);
+    }
+    return check_micro(op.epilogue, epilogue, types_of(op.outputs), static_cast<int>(kept.size()),
+                       "epilogue");
+  }
+
+  Status check(const Gemm& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_counts(op.epilogue_inputs.size() + 1, op.outputs.size()));
+    ONRT_RETURN_IF_ERROR(check_view(op.lhs, Access::kRead).annotate("lhs"));
+    ONRT_RETURN_IF_ERROR(check_view(op.rhs, Access::kRead).annotate("rhs"));
+    const int rank = op.lhs.rank;
+    bool fits = rank >= 2 && rank <= 6 && op.rhs.rank == rank &&
+                op.lhs.dims[rank - 1] == op.rhs.dims[rank - 2];
+    for (int d = 0; fits && d < rank - 2; ++d) {
+      fits = op.lhs.dims[d] == op.rhs.dims[d];
+    }
+    if (!fits) {
+      return invalid("lhs and rhs are not [batch.., m, k] and [batch.., k, n]");
+    }
+    if (is_floating(op.lhs.dtype) != is_floating(op.rhs.dtype) ||
+        is_floating(op.lhs.dtype) != is_floating(op.type)) {
+      return invalid(format("{} times {} giving {}", dtype_name(op.lhs.dtype),
+                            dtype_name(op.rhs.dtype), dtype_name(op.type)));
+    }
+    Extents out{static_cast<uint8_t>(rank), op.lhs.dims};
+    out.dims[rank - 1] = op.rhs.dims[rank - 1];
+    const std::span<const int64_t> dims(out.dims.data(), out.rank);
+    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(check_views(op.epilogue_inputs, dims, Access::kRead, "epilogue input"));
+    ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
+    std::vector<Dtype> types = {op.type};
+    for (const View& view : op.epilogue_inputs) {
+      types.push_back(view.dtype);
+    }
+    return check_micro(op.epilogue, types, types_of(op.outputs), rank, "epilogue");
+  }
+
+  Status check(const Copy& op, size_t) const {
+    if (op.pieces.size() > kMaxCopyPieces) {
+      return invalid(format("{} pieces where {} are allowed", op.pieces.size(), kMaxCopyPieces));
+    }
+    for (size_t i = 0; i < op.pieces.size(); ++i) {
+      const Copy::Piece& piece = op.pieces[i];
+      Status status = check_view(piece.source, Access::kRead).annotate("source");
+      if (status.ok()) {
+        status = check_view(piece.destination, Access::kWrite).annotate("destination");
+      }
+      if (status.ok() && (!same_dims(piece.source, piece.destination) ||
+                          piece.source.dtype != piece.destination.dtype)) {
+        status = invalid("source and destination differ in dims or type");
+      }
+      if (!status.ok()) {
+        return std::move(status).annotate(format("piece {}", i));
+      }
+    }
+    return ok_status();
+  }
+
+  Status check(const Gather& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.operand, Access::kRead).annotate("operand"));
+    ONRT_RETURN_IF_ERROR(check_view(op.indices, Access::kRead).annotate("indices"));
+    ONRT_RETURN_IF_ERROR(check_view(op.output, Access::kWrite).annotate("output"));
+    return verify_gather(op);
+  }
+
+  Status check(const Scatter& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_counts(0, op.outputs.size()));
+    ONRT_RETURN_IF_ERROR(check_view(op.indices, Access::kRead).annotate("indices"));
+    if (op.outputs.size() != op.updates.size()) {
+      return invalid(format("{} operands and {} updates", op.outputs.size(), op.updates.size()));
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      ONRT_RETURN_IF_ERROR(check_view(op.outputs[i], Access::kWrite).annotate("operand"));
+      ONRT_RETURN_IF_ERROR(check_view(op.updates[i], Access::kRead).annotate("updates"));
+      if (!same_dims(op.outputs[i], op.outputs[0]) || !same_dims(op.updates[i], op.updates[0]) ||
+          op.outputs[i].dtype != op.updates[i].dtype) {
+        return invalid(format("operand or updates {} differ in dims or type", i));
+      }
+    }
+    ONRT_RETURN_IF_ERROR(verify_scatter(op));
+    const std::vector<Dtype> types = types_of(op.outputs);
+    std::vector<Dtype> pairs = types;
+    pairs.insert(pairs.end(), types.begin(), types.end());
+    return check_micro(op.combiner, pairs, types, 0, "combiner");
+  }
+
+  Status check_starts(std::span<const View> starts, int rank) const {
+    if (starts.size() != static_cast<size_t>(rank)) {
+      return invalid(format("{} start indices for rank {}", starts.size(), rank));
+    }
+    for (const View& start : starts) {
+      ONRT_RETURN_IF_ERROR(check_scalar(start, "start index"));
+      if (!is_integer(start.dtype)) {
+        return invalid(format("a start index of type {}", dtype_name(start.dtype)));
+      }
+    }
+    return ok_status();
+  }
+
+  // `window` lies inside `whole`.
+  static Status check_window(const View& whole, const View& window) {
+    bool fits = whole.rank == window.rank && whole.dtype == window.dtype;
+    for (int d = 0; fits && d < whole.rank; ++d) {
+      fits = window.dims[d] <= whole.dims[d];
+    }
+    return fits ? ok_status() : invalid("the slice does not fit the array in rank, size or type");
+  }
+
+  Status check(const DynamicSlice& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.source, Access::kRead).annotate("source"));
+    ONRT_RETURN_IF_ERROR(check_view(op.destination, Access::kWrite).annotate("destination"));
+    ONRT_RETURN_IF_ERROR(check_starts(op.starts, op.source.rank));
+    return check_window(op.source, op.destination);
+  }
+
+  Status check(const DynamicUpdateSlice& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.destination, Access::kWrite).annotate("destination"));
+    ONRT_RETURN_IF_ERROR(check_view(op.update, Access::kRead).annotate("update"));
+    ONRT_RETURN_IF_ERROR(check_starts(op.starts, op.destination.rank));
+    return check_window(op.destination, op.update);
+  }
+
+  Status check(const Rng& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.output, Access::kWrite).annotate("output"));
+    if (op.kind == RngKind::kUniform || op.kind == RngKind::kNormal) {
+      ONRT_RETURN_IF_ERROR(check_scalar(op.a, "parameter a"));
+      ONRT_RETURN_IF_ERROR(check_scalar(op.b, "parameter b"));
+      const bool typed = op.a.dtype == op.output.dtype && op.b.dtype == op.output.dtype &&
+                         (op.kind == RngKind::kUniform || is_floating(op.output.dtype));
+      return typed ? ok_status()
+                   : invalid(format("rng of {} with parameters {} and {}",
+                                    dtype_name(op.output.dtype), dtype_name(op.a.dtype),
+                                    dtype_name(op.b.dtype)));
+    }
+    if (op.kind != RngKind::kThreeFry && op.kind != RngKind::kPhilox) {
+      return invalid(format("rng kind {}", static_cast<int>(op.kind)));
+    }
+    ONRT_RETURN_IF_ERROR(check_view(op.state, Access::kRead).annotate("state"));
+    ONRT_RETURN_IF_ERROR(check_view(op.state_out, Access::kWrite).annotate("new state"));
+    const int64_t words = op.state.rank == 1 ? op.state.dims[0] : 0;
+    const bool state_fits = op.state.dtype == Dtype::kU64 && op.state_out.dtype == Dtype::kU64 &&
+                            same_dims(op.state, op.state_out) &&
+                            (words == 2 || (words == 3 && op.kind == RngKind::kPhilox));
+    if (!state_fits || !is_integer(op.output.dtype)) {
+      return invalid("the state is not u64[2] (philox: or u64[3]), or the bits are not integers");
+    }
+    return ok_status();
+  }
+
+  // Nested blocks come after the block that names them, so there is no recursion.
+  Status check_block(uint32_t nested, size_t block) const {
+    return nested > block && nested < program_.blocks.size()
+               ? ok_status()
+               : invalid(format("block {} named by block {} of {}", nested, block,
+                                program_.blocks.size()));
+  }
+
+  Status check(const Loop& op, size_t block) const {
+    ONRT_RETURN_IF_ERROR(check_block(op.condition, block));
+    ONRT_RETURN_IF_ERROR(check_block(op.body, block));
+    ONRT_RETURN_IF_ERROR(check_scalar(op.predicate, "predicate"));
+    return op.predicate.dtype == Dtype::kPred
+               ? ok_status()
+               : invalid(format("predicate of type {}", dtype_name(op.predicate.dtype)));
+  }
+
+  Status check(const If& op, size_t block) const {
+    ONRT_RETURN_IF_ERROR(check_scalar(op.selector, "selector"));
+    for (const uint32_t branch : op.branches) {
+      ONRT_RETURN_IF_ERROR(check_block(branch, block));
+    }
+    const bool two_way = op.selector.dtype == Dtype::kPred && op.branches.size() == 2;
+    const bool indexed = op.selector.dtype == Dtype::kS32 && !op.branches.empty();
+    return two_way || indexed ? ok_status()
+                              : invalid(format("{} branches chosen by {}", op.branches.size(),
+                                               dtype_name(op.selector.dtype)));
+  }
+
+  Status check(const Call& op, size_t block) const { return check_block(op.block, block); }
+
+  const Program& program_;
+};
+
+}  // namespace
+
+Status verify(const Program& program) { return Verifier(program).run(); }
+
+bool same_dims(const View& a, const View& b) {
+  return a.rank == b.rank && std::equal(a.dims.begin(), a.dims.begin() + a.rank, b.dims.begin());
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out;
+}
+
+}  // namespace onrt::ncx
