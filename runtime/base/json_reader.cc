@@ -249,9 +249,21 @@ class JsonParser {
     return next_is(']') || fail("expected ',' or ']'");
   }
 
+  // Printable ASCII that stands for itself.
+  static bool is_plain(char c) { return c >= 0x20 && c != '"' && c != '\\'; }
+
   bool parse_string(std::string& out) {
     ++at_;
     while (at_ < text_.size()) {
+      size_t plain = at_;
+      while (plain < text_.size() && is_plain(text_[plain])) {
+        ++plain;
+      }
+      out.append(text_, at_, plain - at_);
+      at_ = plain;
+      if (at_ == text_.size()) {
+        break;
+      }
       const char c = text_[at_];
       if (c == '"') {
         ++at_;
@@ -367,12 +379,17 @@ class JsonParser {
 };
 
 bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
+  size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const size_t length = utf8_length(text.substr(at, 4));
     if (length == 0) {
       return false;
     }
-    text.remove_prefix(length);
+    at += length;
   }
   return true;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -89,7 +90,13 @@ void JsonWriter::new_line() {
 
 void JsonWriter::quote(std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";
+  const auto plain = [](char c) { return c >= 0x20 && c != 0x7F && c != '"' && c != '\\'; };
   text_ += '"';
+  if (std::all_of(text.begin(), text.end(), plain)) {
+    text_ += text;
+    text_ += '"';
+    return;
+  }
   const bool clean = is_utf8(text);
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
