@@ -5,7 +5,7 @@ add_library(onrt_options INTERFACE)
 target_include_directories(onrt_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                            ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(onrt_options INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
+  -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers
   # Results must not depend on the host's FMA contraction: docs/adr/0004-numerics.md.
   -ffp-contract=off)
 if(ONRT_WERROR)

@@ -330,7 +330,7 @@ enum {
       NDS_EXT_NC_COUNTER_LAST - NDS_NC_COUNTER_COUNT + NDS_EXT_NC_COUNTER_ADDED_RESERVED
 };
 
-#define NDS_TOTAL_NC_COUNTER_COUNT (NDS_NC_COUNTER_COUNT + NDS_EXT_NC_COUNTER_COUNT)
+#define NDS_TOTAL_NC_COUNTER_COUNT ((int)NDS_NC_COUNTER_COUNT + (int)NDS_EXT_NC_COUNTER_COUNT)
 
 /* ---- data store: where things are, in bytes from its start ---- */
 
