@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What gemm() and gemm_reference() share: checks, accumulator types, packing buffers.
+#include <algorithm>
 #include <cstdlib>
 
 #include "emulator/exec/gemm/gemm.h"
@@ -40,6 +41,14 @@ Status check_gemm(const GemmProblem& problem) {
     return Status(
         NRT_INVALID,
         format("matrix multiplication: expected sizes of at least 0, found batch {}, m {}, "
+               "n {}, k {}",
+               problem.batch, problem.m, problem.n, problem.k));
+  }
+  constexpr int64_t kLargest = int64_t{1} << 40;  // keeps products of a size and a stride in range
+  if (std::max({problem.batch, problem.m, problem.n, problem.k}) > kLargest) {
+    return Status(
+        NRT_INVALID,
+        format("matrix multiplication: expected sizes of at most 2^40, found batch {}, m {}, "
                "n {}, k {}",
                problem.batch, problem.m, problem.n, problem.k));
   }

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocking, threads and the end of the tiles; the arithmetic is in kernel_body.h.
+//
+// Blocked: for a block of columns and a block of k, B is packed once (it then sits in the second
+// cache) and every panel of rows of A is packed by the thread that multiplies it with all of B.
+// Narrow (few rows): A is packed whole, and each chunk of columns runs through all of k, reading B
+// where it lies if it can. A product with few columns is computed transposed.
+#include "emulator/exec/gemm/gemm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "emulator/exec/gemm/dispatch.h"
+#include "emulator/exec/gemm/finish.h"
+#include "emulator/isa/reduce_order.h"
+#include "runtime/base/format.h"
+
+namespace onrt {
+namespace {
+
+using gemm_detail::Finish;
+using gemm_detail::Kernels;
+using gemm_detail::kPanel;
+using gemm_detail::PackJob;
+using gemm_detail::Source;
+using gemm_detail::Sum;
+using gemm_detail::SweepJob;
+
+constexpr int64_t kDepth = ncx::kDotBlock;
+constexpr int64_t kBlockColumns = 1024;  // 1 MiB of packed f32
+constexpr int64_t kBlockRows = 2048;     // bounds the sums that wait for the next block of k
+constexpr int64_t kNarrowColumns = 128;
+constexpr int64_t kPackColumns = 256;
+// Less is not worth a thread's attention (about 5 us); more chunks than kEnoughChunks neither.
+constexpr int64_t kChunkOperations = 1 << 20;
+constexpr int64_t kEnoughChunks = 16;
+
+// Storages of one lane in GemmScratch.
+enum Storage : size_t { kPackedA, kPackedB, kSums, kTile, kTurned, kBuffer, kStorages };
+
+int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+// Sizes with strides of 0 may exceed any memory.
+int64_t multiply_saturated(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
+// C^T = B^T * A^T.
+GemmProblem transposed(const GemmProblem& problem) {
+  GemmProblem result = problem;
+  std::swap(result.m, result.n);
+  std::swap(result.a, result.b);
+  std::swap(result.a.row_stride, result.a.column_stride);
+  std::swap(result.b.row_stride, result.b.column_stride);
+  std::swap(result.c.row_stride, result.c.column_stride);
+  return result;
+}
+
+// Whether the kernels, which run along columns, should see the transposed product.
+bool better_transposed(const GemmProblem& problem) {
+  if (problem.n < kPanel && problem.m > problem.n) {
+    return true;
+  }
+  return problem.epilogue == nullptr && problem.c.column_stride != 1 && problem.c.row_stride == 1 &&
+         problem.m >= kPanel;
+}
+
+// One gemm() call. Thread-compatible; parallel parts share it read-only.
+class Multiplication {
+ public:
+  Multiplication(const GemmProblem& problem, const Kernels& kernels, GemmScratch& scratch)
+      : turned_(better_transposed(problem)),
+        p_(turned_ ? transposed(problem) : problem),
+        kernels_(kernels),
+        scratch_(scratch),
+        sum_(sum_of(p_.c.dtype)),
+        element_(sum_ == Sum::kU64 ? 8 : 4),
+        max_rows_(kernels.max_rows[static_cast<size_t>(sum_)]),
+        narrow_(p_.m <= max_rows_),
+        direct_(p_.epilogue == nullptr && p_.c.column_stride == 1 &&
+                (p_.c.dtype == Dtype::kF32 || p_.c.dtype == Dtype::kS32 ||
+                 p_.c.dtype == Dtype::kU32 || p_.c.dtype == Dtype::kS64 ||
+                 p_.c.dtype == Dtype::kU64)),
+        finish_(p_, kernels, turned_) {}
+
+  Status run(ThreadPool* pool) {
+    const int lanes = pool == nullptr ? 1 : pool->threads();
+    if (!reserve(static_cast<size_t>(lanes))) {
+      return Status(NRT_RESOURCE,
+                    format("matrix multiplication {}x{}x{}: no memory for packing buffers", p_.m,
+                           p_.n, p_.k));
+    }
+    const int64_t work =
+        multiply_saturated(multiply_saturated(p_.m, p_.n), std::max<int64_t>(p_.k, 1));
+    const bool share_batches = p_.batch >= kEnoughChunks || work < 4 * kChunkOperations;
+    if (pool == nullptr || p_.batch == 1 || !share_batches) {
+      for (int64_t batch = 0; batch < p_.batch; ++batch) {
+        multiply(batch, pool, 0);
+      }
+      return ok_status();
+    }
+    const int64_t group = std::max<int64_t>(1, kChunkOperations / work);
+    pool->parallel_for(static_cast<size_t>(divide_up(p_.batch, group)),
+                       [&](size_t chunk, int lane) {
+                         const int64_t first = static_cast<int64_t>(chunk) * group;
+                         const int64_t end = std::min(first + group, p_.batch);
+                         for (int64_t batch = first; batch < end; ++batch) {
+                           multiply(batch, nullptr, lane);
+                         }
+                       });
+    return ok_status();
+  }
+
+ private:
+  static Sum sum_of(Dtype c) {
+    switch (gemm_accumulator(c)) {
+      case Dtype::kF32:
+        return Sum::kF32;
+      case Dtype::kS32:
+        return Sum::kU32;
+      default:
+        return Sum::kU64;
+    }
+  }
+
+  bool reserve(size_t lanes) {
+    const int64_t columns =
+        round_up(std::min(p_.n, narrow_ ? kNarrowColumns : kBlockColumns), kPanel);
+    const int64_t depth = std::min(p_.k, kDepth);
+    std::array<int64_t, kStorages> elements{};
+    elements[kPackedA] = narrow_ ? p_.m * p_.k : max_rows_ * depth;
+    elements[kPackedB] = depth * columns;
+    if (!direct_) {
+      const bool whole_sums = !narrow_ && p_.k > kDepth;
+      elements[kSums] = whole_sums ? std::min(p_.m, kBlockRows) * columns : 0;
+      elements[kTile] = whole_sums ? 0 : std::min<int64_t>(p_.m, max_rows_) * columns;
+      elements[kTurned] =
+          turned_ && p_.epilogue != nullptr ? std::min<int64_t>(p_.m, max_rows_) * columns : 0;
+    }
+    elements[kBuffer] = gemm_detail::kPackBuffer * 8 / element_;
+    scratch_.set_count(lanes * kStorages);
+    for (size_t i = 0; i < lanes * kStorages; ++i) {
+      const auto bytes = static_cast<size_t>(elements[i % kStorages] * element_);
+      if (bytes != 0 && scratch_.reserve(i, bytes) == nullptr) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::byte* storage(Storage which, int lane) const {
+    return static_cast<std::byte*>(
+        scratch_.reserve(static_cast<size_t>(lane) * kStorages + which, 0));
+  }
+
+  template <class Function>
+  static void for_chunks(ThreadPool* pool, int lane, int64_t chunks, const Function& function) {
+    if (pool != nullptr) {
+      pool->parallel_for(static_cast<size_t>(chunks), [&](size_t chunk, int worker) {
+        function(static_cast<int64_t>(chunk), worker);
+      });
+      return;
+    }
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      function(chunk, lane);
+    }
+  }
+
+  void multiply(int64_t batch, ThreadPool* pool, int lane) const {
+    if (narrow_) {
+      multiply_narrow(batch, pool, lane);
+    } else {
+      multiply_blocked(batch, pool, lane);
+    }
+  }
+
+  // ---- parts of A, B and C --------------------------------------------------------------------
+
+  void pack_a(int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t depth, int lane,
+              std::byte* packed) const {
+    const Source source = source_of(p_.a, batch, p_.a.row_stride, row, p_.a.column_stride, k);
+    pack({source, rows, depth, static_cast<int>(rows), 0, packed, storage(kBuffer, lane)});
+  }
+
+  void pack_b(int64_t batch, int64_t column, int64_t columns, int64_t k, int64_t depth, int lane,
+              std::byte* packed) const {
+    const Source source = source_of(p_.b, batch, p_.b.column_stride, column, p_.b.row_stride, k);
+    pack({source, columns, depth, kPanel, depth * kPanel, packed, storage(kBuffer, lane)});
+  }
+
+  static Source source_of(const GemmOperand& operand, int64_t batch, int64_t line_stride,
+                          int64_t line, int64_t k_stride, int64_t k) {
+    const int64_t offset = batch * operand.batch_stride + line * line_stride + k * k_stride;
+    const auto* data = static_cast<const std::byte*>(operand.data);
+    return {data + offset * static_cast<int64_t>(dtype_bytes(operand.dtype)),
+            static_cast<uint8_t>(operand.dtype), line_stride, k_stride};
+  }
+
+  void pack(const PackJob& job) const { kernels_.pack[static_cast<size_t>(sum_)](job); }
+  void sweep(const SweepJob& job) const { kernels_.sweep[static_cast<size_t>(sum_)](job); }
+
+  std::byte* c_at(int64_t batch, int64_t row, int64_t column) const {
+    const int64_t offset =
+        batch * p_.c.batch_stride + row * p_.c.row_stride + column * p_.c.column_stride;
+    return static_cast<std::byte*>(p_.c.data) + offset * element_;
+  }
+
+  // ---- narrow ---------------------------------------------------------------------------------
+
+  // Whole panels of B may be read in place: f32, columns side by side.
+  bool b_in_place() const {
+    return sum_ == Sum::kF32 && p_.b.dtype == Dtype::kF32 && p_.b.column_stride == 1;
+  }
+
+  void multiply_narrow(int64_t batch, ThreadPool* pool, int lane) const {
+    std::byte* packed_a = storage(kPackedA, lane);
+    for (int64_t k = 0; k < p_.k; k += kDepth) {
+      pack_a(batch, 0, p_.m, k, std::min(kDepth, p_.k - k), lane, packed_a + k * p_.m * element_);
+    }
+    const int64_t chunk_work =
+        multiply_saturated(p_.m * kNarrowColumns, std::max<int64_t>(p_.k, 1));
+    const int64_t strips = divide_up(p_.n, kNarrowColumns);
+    const int64_t group = std::max<int64_t>(1, kChunkOperations / 4 / chunk_work);
+    for_chunks(pool, lane, divide_up(strips, group), [&](int64_t chunk, int worker) {
+      for (int64_t strip = chunk * group; strip < std::min(strips, (chunk + 1) * group); ++strip) {
+        const int64_t column = strip * kNarrowColumns;
+        narrow_strip(batch, column, std::min(kNarrowColumns, p_.n - column), packed_a, worker);
+      }
+    });
+  }
+
+  void narrow_strip(int64_t batch, int64_t column, int64_t columns, const std::byte* packed_a,
+                    int lane) const {
+    const bool in_place = b_in_place() && columns % kPanel == 0;
+    std::byte* sums = direct_ ? c_at(batch, 0, column) : storage(kTile, lane);
+    const int64_t padded = round_up(columns, kPanel);
+    SweepJob job{};
+    job.rows = static_cast<int>(p_.m);
+    job.c = sums;
+    job.c_stride = direct_ ? p_.c.row_stride : padded;
+    job.columns = direct_ ? columns : padded;
+    for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
+      job.k = std::min(kDepth, p_.k - k);
+      job.a = packed_a + k * p_.m * element_;
+      job.add = k != 0;
+      if (in_place) {
+        job.b = source_of(p_.b, batch, 1, column, p_.b.row_stride, k).data;
+        job.b_k_stride = p_.b.row_stride;
+        job.b_panel_stride = kPanel;
+      } else {
+        std::byte* packed_b = storage(kPackedB, lane);
+        pack_b(batch, column, columns, k, job.k, lane, packed_b);
+        job.b = packed_b;
+        job.b_k_stride = kPanel;
+        job.b_panel_stride = job.k * kPanel;
+      }
+      sweep(job);
+    }
+    if (!direct_) {
+      finish_.tile(batch, 0, p_.m, column, columns, sums, padded, storage(kTurned, lane));
+    }
+  }
+
+  // ---- blocked --------------------------------------------------------------------------------
+
+  // One block of B, packed, and the rows that it is multiplied with.
+  struct Block {
+    int64_t batch, column, columns, k, depth, row, rows;
+    const std::byte* packed_b;
+    std::byte* sums;      // shared, [rows][padded]; null: the lane's tile or C
+    int64_t column_step;  // columns per chunk
+  };
+
+  void multiply_blocked(int64_t batch, ThreadPool* pool, int lane) const {
+    const bool whole_sums = !direct_ && p_.k > kDepth;
+    std::byte* packed_b = storage(kPackedB, lane);
+    for (int64_t row = 0; row < p_.m; row += kBlockRows) {
+      for (int64_t column = 0; column < p_.n; column += kBlockColumns) {
+        for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
+          Block block{batch,
+                      column,
+                      std::min(kBlockColumns, p_.n - column),
+                      k,
+                      std::min(kDepth, p_.k - k),
+                      row,
+                      std::min(kBlockRows, p_.m - row),
+                      packed_b,
+                      whole_sums ? storage(kSums, lane) : nullptr,
+                      0};
+          block.column_step = column_step(block);
+          pack_block(block, pool, lane, packed_b);
+          multiply_block(block, pool, lane);
+        }
+      }
+    }
+  }
+
+  void pack_block(const Block& block, ThreadPool* pool, int lane, std::byte* packed_b) const {
+    for_chunks(pool, lane, divide_up(block.columns, kPackColumns), [&](int64_t chunk, int worker) {
+      const int64_t first = chunk * kPackColumns;
+      pack_b(block.batch, block.column + first, std::min(kPackColumns, block.columns - first),
+             block.k, block.depth, worker, packed_b + first * block.depth * element_);
+    });
+  }
+
+  // All columns of the block if the panels of rows are chunks enough.
+  int64_t column_step(const Block& block) const {
+    const int64_t panels = divide_up(block.rows, max_rows_);
+    const int64_t wanted = divide_up(kEnoughChunks, panels);
+    const int64_t smallest = kChunkOperations / (max_rows_ * std::max<int64_t>(block.depth, 1));
+    return round_up(std::max({block.columns / wanted, smallest, int64_t{64}}), kPanel);
+  }
+
+  void multiply_block(const Block& block, ThreadPool* pool, int lane) const {
+    const int64_t steps = divide_up(block.columns, block.column_step);
+    const int64_t chunks = divide_up(block.rows, max_rows_) * steps;
+    for_chunks(pool, lane, chunks, [&](int64_t chunk, int worker) {
+      const int64_t first = chunk / steps * max_rows_;
+      const int64_t rows = std::min<int64_t>(max_rows_, block.rows - first);
+      const int64_t column = chunk % steps * block.column_step;
+      const int64_t columns = std::min(block.column_step, block.columns - column);
+      multiply_rows(block, first, rows, column, columns, worker);
+    });
+  }
+
+  // Positions are relative to the block.
+  void multiply_rows(const Block& block, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                     int lane) const {
+    std::byte* packed_a = storage(kPackedA, lane);
+    pack_a(block.batch, block.row + row, rows, block.k, block.depth, lane, packed_a);
+    SweepJob job{};
+    job.k = block.depth;
+    job.a = packed_a;
+    job.rows = static_cast<int>(rows);
+    job.b = block.packed_b + column * block.depth * element_;
+    job.b_k_stride = kPanel;
+    job.b_panel_stride = block.depth * kPanel;
+    job.add = block.k != 0;
+    job.columns = direct_ ? columns : round_up(columns, kPanel);
+    if (direct_) {
+      job.c = c_at(block.batch, block.row + row, block.column + column);
+      job.c_stride = p_.c.row_stride;
+    } else if (block.sums != nullptr) {
+      job.c_stride = round_up(block.columns, kPanel);
+      job.c = block.sums + (row * job.c_stride + column) * element_;
+    } else {
+      job.c_stride = job.columns;
+      job.c = storage(kTile, lane);
+    }
+    sweep(job);
+    if (!direct_ && block.k + block.depth == p_.k) {
+      finish_.tile(block.batch, block.row + row, rows, block.column + column, columns, job.c,
+                   job.c_stride, storage(kTurned, lane));
+    }
+  }
+
+  const bool turned_;
+  const GemmProblem p_;
+  const Kernels& kernels_;
+  GemmScratch& scratch_;
+  const Sum sum_;
+  const int64_t element_;  // bytes of a packed element
+  const int max_rows_;
+  const bool narrow_;
+  const bool direct_;  // sums are built in C itself
+  const Finish finish_;
+};
+
+}  // namespace
+
+Status gemm(const GemmProblem& problem, SimdLevel level, ThreadPool* pool, GemmScratch& scratch) {
+  ONRT_RETURN_IF_ERROR(check_gemm(problem));
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) {
+    return ok_status();
+  }
+  return Multiplication(problem, gemm_detail::kernels_for(level), scratch).run(pool);
+}
+
+}  // namespace onrt

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Body of one kernels_<level>.cc. That file has defined, in the anonymous namespace of
+// onrt::gemm_detail:
+//   struct F32Panel         kPanel floats in registers, with load, store, zero, add and
+//                           fused multiply-add by a scalar in memory
+//   constexpr int kF32Rows  rows of the largest register tile
+//   constexpr int kF32Tiles F32Panels that fit in registers as sums
+//   void half_to_f32(const uint16_t*, int64_t, float*), f32_to_half(...)  for f16
+// Everything is in the anonymous namespace; see kernels.h for why.
+#pragma once
+
+#include "emulator/exec/gemm/kernels.h"
+
+#define ONRT_UNROLL _Pragma("GCC unroll 32")
+#define ONRT_INLINE inline __attribute__((always_inline))
+
+namespace onrt::gemm_detail {
+namespace {
+
+// kPanel integers. The compiler splits the vector into what the level has.
+template <class T>
+struct IntegerPanel {
+  typedef T Vector __attribute__((vector_size(kPanel * sizeof(T)), aligned(sizeof(T)), may_alias));
+  Vector v;
+  ONRT_INLINE void zero() { v = Vector{}; }
+  ONRT_INLINE void load(const T* from) { v = *reinterpret_cast<const Vector*>(from); }
+  ONRT_INLINE void store(T* to) const { *reinterpret_cast<Vector*>(to) = v; }
+  ONRT_INLINE void add(const IntegerPanel& other) { v += other.v; }
+  ONRT_INLINE void multiply_add(const T* scalar, const IntegerPanel& b) { v += b.v * *scalar; }
+};
+
+template <class T>
+struct PanelOf {
+  using Type = IntegerPanel<T>;
+  static constexpr int kRows = 4;
+  static constexpr int kTiles = 4;
+};
+template <>
+struct PanelOf<float> {
+  using Type = F32Panel;
+  static constexpr int kRows = kF32Rows;
+  static constexpr int kTiles = kF32Tiles;
+};
+
+// ---- register tiles ---------------------------------------------------------------------------
+
+// c tile = or += a * b for kRows rows and kPanels panels.
+template <class T, int kRows, int kPanels>
+void multiply_tile(const SweepJob& job, const T* b, T* c, int64_t c_stride) {
+  using Panel = typename PanelOf<T>::Type;
+  const T* a = static_cast<const T*>(job.a);
+  const int64_t b_k_stride = job.b_k_stride;
+  const int64_t b_panel_stride = job.b_panel_stride;
+  Panel sum[kRows][kPanels];
+  ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
+    __builtin_prefetch(c + i * c_stride, 1);
+    ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[i][j].zero(); }
+  }
+  for (int64_t k = job.k; k > 0; --k) {
+    Panel row[kPanels];
+    ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { row[j].load(b + j * b_panel_stride); }
+    ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
+      ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[i][j].multiply_add(a + i, row[j]); }
+    }
+    a += kRows;
+    b += b_k_stride;
+  }
+  ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
+    ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+      T* to = c + i * c_stride + j * kPanel;
+      if (job.add) {
+        Panel before;
+        before.load(to);
+        before.add(sum[i][j]);
+        before.store(to);
+      } else {
+        sum[i][j].store(to);
+      }
+    }
+  }
+}
+
+// As many whole groups of kPanels panels as fit, then half as many, down to one.
+template <class T, int kRows, int kPanels>
+void sweep_rows(const SweepJob& job) {
+  int64_t panel = 0;
+  const int64_t whole = job.columns / kPanel;
+  const T* b = static_cast<const T*>(job.b);
+  T* c = static_cast<T*>(job.c);
+  for (; panel + kPanels <= whole; panel += kPanels) {
+    multiply_tile<T, kRows, kPanels>(job, b + panel * job.b_panel_stride, c + panel * kPanel,
+                                     job.c_stride);
+  }
+  SweepJob rest = job;
+  rest.b = b + panel * job.b_panel_stride;
+  rest.c = c + panel * kPanel;
+  rest.columns = job.columns - panel * kPanel;
+  if constexpr (kPanels > 1) {
+    if (rest.columns > 0) {
+      sweep_rows<T, kRows, kPanels / 2>(rest);
+    }
+  } else if (rest.columns > 0) {
+    // Part of a panel: compute it whole, copy what belongs to c.
+    T tile[kRows * kPanel];
+    rest.add = false;
+    multiply_tile<T, kRows, 1>(rest, static_cast<const T*>(rest.b), tile, kPanel);
+    for (int i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < rest.columns; ++j) {
+        T* to = static_cast<T*>(rest.c) + i * job.c_stride + j;
+        *to = job.add ? *to + tile[i * kPanel + j] : tile[i * kPanel + j];
+      }
+    }
+  }
+}
+
+constexpr int panels_for(int rows, int tiles) {
+  int panels = 8;
+  while (panels > 1 && panels * rows > tiles) {
+    panels /= 2;
+  }
+  return panels;
+}
+
+template <class T, int kRows>
+void sweep_from(const SweepJob& job) {
+  if constexpr (kRows > 0) {
+    if (job.rows == kRows) {
+      sweep_rows<T, kRows, panels_for(kRows, PanelOf<T>::kTiles)>(job);
+    } else {
+      sweep_from<T, kRows - 1>(job);
+    }
+  }
+}
+
+template <class T>
+void sweep(const SweepJob& job) {
+  sweep_from<T, PanelOf<T>::kRows>(job);
+}
+
+// ---- reading elements -------------------------------------------------------------------------
+
+template <class From, class To>
+void convert_line(const void* data, int64_t first, int64_t stride, int64_t n, To* to) {
+  const From* from = static_cast<const From*>(data) + first;
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<To>(from[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<To>(from[i * stride]);
+    }
+  }
+}
+
+ONRT_INLINE float float_of_bits(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+ONRT_INLINE uint32_t bits_of_float(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+void bf16_line(const uint16_t* from, int64_t stride, int64_t n, float* to) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = float_of_bits(static_cast<uint32_t>(from[i]) << 16);
+    }
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = float_of_bits(static_cast<uint32_t>(from[i * stride]) << 16);
+    }
+  }
+}
+
+void f16_line(const uint16_t* from, int64_t stride, int64_t n, float* to) {
+  if (stride == 1) {
+    half_to_f32(from, n, to);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    half_to_f32(from + i * stride, 1, to + i);
+  }
+}
+
+void read_line(const Source& source, int64_t first, int64_t stride, int64_t n, float* to) {
+  switch (source.dtype) {
+    case kF32Type:
+      convert_line<float>(source.data, first, stride, n, to);
+      return;
+    case kF64Type:
+      convert_line<double>(source.data, first, stride, n, to);
+      return;
+    case kBf16Type:
+      bf16_line(static_cast<const uint16_t*>(source.data) + first, stride, n, to);
+      return;
+    case kF16Type:
+      f16_line(static_cast<const uint16_t*>(source.data) + first, stride, n, to);
+      return;
+    default: {
+      const float* table = fp8_table(source.dtype);
+      const uint8_t* from = static_cast<const uint8_t*>(source.data) + first;
+      for (int64_t i = 0; i < n; ++i) {
+        to[i] = table[from[i * stride]];
+      }
+    }
+  }
+}
+
+template <class T>
+void read_line(const Source& source, int64_t first, int64_t stride, int64_t n, T* to) {
+  switch (source.dtype) {
+    case kPredType:
+      for (int64_t i = 0; i < n; ++i) {
+        to[i] = static_cast<const uint8_t*>(source.data)[first + i * stride] != 0 ? 1 : 0;
+      }
+      return;
+    case kS8Type:
+      return convert_line<int8_t>(source.data, first, stride, n, to);
+    case kU8Type:
+      return convert_line<uint8_t>(source.data, first, stride, n, to);
+    case kS16Type:
+      return convert_line<int16_t>(source.data, first, stride, n, to);
+    case kU16Type:
+      return convert_line<uint16_t>(source.data, first, stride, n, to);
+    case kS32Type:
+      return convert_line<int32_t>(source.data, first, stride, n, to);
+    case kU32Type:
+      return convert_line<uint32_t>(source.data, first, stride, n, to);
+    default:
+      return convert_line<uint64_t>(source.data, first, stride, n, to);
+  }
+}
+
+// ---- packing ----------------------------------------------------------------------------------
+
+template <class T>
+struct PackedType;
+template <>
+struct PackedType<float> {
+  static constexpr uint8_t kDtype = kF32Type;
+};
+template <>
+struct PackedType<uint32_t> {
+  static constexpr uint8_t kDtype = kU32Type;
+};
+template <>
+struct PackedType<uint64_t> {
+  static constexpr uint8_t kDtype = kU64Type;
+};
+
+// lines[0..4)[0..k) to to[k][0..4), `width` elements between steps of k.
+template <class T>
+void transpose_lines(const T* const lines[4], int64_t k, int width, T* to) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    const Four r0 = *reinterpret_cast<const Four*>(lines[0] + i);
+    const Four r1 = *reinterpret_cast<const Four*>(lines[1] + i);
+    const Four r2 = *reinterpret_cast<const Four*>(lines[2] + i);
+    const Four r3 = *reinterpret_cast<const Four*>(lines[3] + i);
+    const Four low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
+    const Four high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    const Four low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    const Four high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    T* row = to + i * width;
+    *reinterpret_cast<Four*>(row) = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+    *reinterpret_cast<Four*>(row + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+    *reinterpret_cast<Four*>(row + 2 * width) = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+    *reinterpret_cast<Four*>(row + 3 * width) = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+  }
+  for (; i < k; ++i) {
+    for (int line = 0; line < 4; ++line) {
+      to[i * width + line] = lines[line][i];
+    }
+  }
+}
+
+// Lines run along k: transpose four at a time, through `buffer` if they must be converted.
+template <class T>
+void pack_along_k(const PackJob& job, int64_t first, int lines, T* to) {
+  T* buffer = static_cast<T*>(job.buffer);
+  const bool in_place = job.source.dtype == PackedType<T>::kDtype && job.source.k_stride == 1;
+  for (int line = 0; line < lines; line += 4) {
+    const int count = lines - line < 4 ? lines - line : 4;
+    const T* from[4];
+    for (int i = 0; i < 4; ++i) {
+      const int64_t offset = (first + line + (i < count ? i : 0)) * job.source.line_stride;
+      if (in_place) {
+        from[i] = static_cast<const T*>(job.source.data) + offset;
+      } else {
+        if (i < count) {
+          read_line(job.source, offset, job.source.k_stride, job.k, buffer + i * job.k);
+        }
+        from[i] = buffer + (i < count ? i : 0) * job.k;
+      }
+    }
+    if (count == 4) {
+      transpose_lines(from, job.k, job.width, to + line);
+    } else {
+      for (int i = 0; i < count; ++i) {
+        for (int64_t k = 0; k < job.k; ++k) {
+          to[k * job.width + line + i] = from[i][k];
+        }
+      }
+    }
+  }
+}
+
+// Lines lie side by side: copy a stretch of each step of k.
+template <class T>
+ONRT_INLINE void copy_line(const T* from, int n, T* to) {
+  if (n == kPanel) {
+    __builtin_memcpy(to, from, kPanel * sizeof(T));
+  } else {
+    for (int i = 0; i < n; ++i) {
+      to[i] = from[i];
+    }
+  }
+}
+
+template <class T>
+void pack_across_k(const PackJob& job) {
+  constexpr int64_t kStretch = 256;  // lines per pass: several panels, so that pages are read once
+  const bool in_place = job.source.dtype == PackedType<T>::kDtype;
+  T* buffer = static_cast<T*>(job.buffer);
+  for (int64_t first = 0; first < job.lines; first += kStretch / job.width * job.width) {
+    const int64_t limit = first + kStretch / job.width * job.width;
+    const int64_t last = limit < job.lines ? limit : job.lines;
+    for (int64_t k = 0; k < job.k; ++k) {
+      const int64_t offset = first + k * job.source.k_stride;
+      const T* from = buffer;
+      if (in_place) {
+        from = static_cast<const T*>(job.source.data) + offset;
+      } else {
+        read_line(job.source, offset, 1, last - first, buffer);
+      }
+      T* to = static_cast<T*>(job.packed) + first / job.width * job.panel_stride + k * job.width;
+      for (int64_t line = first; line < last; line += job.width) {
+        const int64_t left = last - line;
+        copy_line(from + (line - first), left < job.width ? static_cast<int>(left) : job.width, to);
+        to += job.panel_stride;
+      }
+    }
+  }
+}
+
+template <class T>
+void pack(const PackJob& job) {
+  const int rest = static_cast<int>(job.lines % job.width);
+  if (rest != 0) {
+    T* last = static_cast<T*>(job.packed) + job.lines / job.width * job.panel_stride;
+    for (int64_t k = 0; k < job.k; ++k) {
+      for (int line = rest; line < job.width; ++line) {
+        last[k * job.width + line] = 0;
+      }
+    }
+  }
+  if (job.source.line_stride == 1 && job.source.k_stride != 1) {
+    pack_across_k<T>(job);
+    return;
+  }
+  for (int64_t first = 0; first < job.lines; first += job.width) {
+    const int64_t left = job.lines - first;
+    pack_along_k<T>(job, first, left < job.width ? static_cast<int>(left) : job.width,
+                    static_cast<T*>(job.packed) + first / job.width * job.panel_stride);
+  }
+}
+
+// ---- writing 16-bit floats --------------------------------------------------------------------
+
+void store_half(const float* values, int64_t n, uint8_t dtype, uint16_t* output) {
+  if (dtype == kF16Type) {
+    f32_to_half(values, n, output);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = bits_of_float(values[i]);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const uint32_t nan = (bits >> 16 & 0x8000u) | 0x7fc0u;
+    output[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  }
+}
+
+void round_half(float* values, int64_t n, uint8_t dtype) {
+  constexpr int64_t kStep = 64;
+  uint16_t half[kStep];
+  for (int64_t i = 0; i < n; i += kStep) {
+    const int64_t count = n - i < kStep ? n - i : kStep;
+    store_half(values + i, count, dtype, half);
+    if (dtype == kF16Type) {
+      half_to_f32(half, count, values + i);
+    } else {
+      bf16_line(half, 1, count, values + i);
+    }
+  }
+}
+
+constexpr Kernels kKernels = {
+    {PanelOf<float>::kRows, PanelOf<uint32_t>::kRows, PanelOf<uint64_t>::kRows},
+    {pack<float>, pack<uint32_t>, pack<uint64_t>},
+    {sweep<float>, sweep<uint32_t>, sweep<uint64_t>},
+    store_half,
+    round_half};
+
+}  // namespace
+}  // namespace onrt::gemm_detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner parts of gemm(), compiled once per SIMD level. They know nothing of threads or
+// blocking; the driver in gemm.cc does.
+//
+// Packed B is a row of panels, kPanel columns wide: element (k, n) of a panel is at [k][n], columns
+// beyond the matrix are zero. Packed A holds `rows` <= max_rows rows: element (m, k) is at
+// [k][m], [k] being `rows` long.
+// These headers are included by code for processors that the host may not be: no inline function
+// here and none from the standard library, or the linker could keep that copy for everyone.
+#pragma once
+
+#include <stdint.h>
+
+namespace onrt::gemm_detail {
+
+constexpr int kPanel = 16;
+constexpr int kMaxRows = 28;  // largest max_rows of any level
+
+// Type of packed elements and sums.
+enum class Sum : uint8_t { kF32, kU32, kU64 };
+
+// Numbers of runtime/base/dtype.def; dispatch.cc asserts that they agree.
+enum : uint8_t {
+  kPredType = 1,
+  kS8Type = 2,
+  kS16Type = 3,
+  kS32Type = 4,
+  kS64Type = 5,
+  kU8Type = 6,
+  kU16Type = 7,
+  kU32Type = 8,
+  kU64Type = 9,
+  kF16Type = 10,
+  kF32Type = 11,
+  kF64Type = 12,
+  kBf16Type = 16,
+};
+
+// How the source elements are stored; the numbers of runtime/base/dtype.h.
+struct Source {
+  const void* data;
+  uint8_t dtype;
+  int64_t line_stride;  // between rows of A, columns of B
+  int64_t k_stride;
+};
+
+// Packs `lines` rows of A or columns of B over `k` steps into panels of `width` lines,
+// `panel_stride` elements apart. The last panel is filled with zeros up to `width`. `buffer` is
+// scratch for kPackBuffer elements.
+struct PackJob {
+  Source source;
+  int64_t lines;
+  int64_t k;
+  int width;
+  int64_t panel_stride;
+  void* packed;
+  void* buffer;
+};
+constexpr int64_t kPackBuffer = 4 * 256;  // elements of 8 bytes
+
+// c[rows][columns] = or += a * b over k steps.
+struct SweepJob {
+  int64_t k;
+  const void* a;
+  int rows;
+  const void* b;
+  int64_t b_k_stride;  // elements from k to k + 1: kPanel when packed
+  int64_t b_panel_stride;
+  void* c;
+  int64_t c_stride;
+  int64_t columns;  // a multiple of kPanel unless every panel of b is readable in full
+  bool add;
+};
+
+struct Kernels {
+  int max_rows[3];                      // by Sum
+  void (*pack[3])(const PackJob& job);  // k at most 256
+  void (*sweep[3])(const SweepJob& job);
+  // values[0..n) to bf16 or f16 (dtype number), nearest even.
+  void (*store_half)(const float* values, int64_t n, uint8_t dtype, uint16_t* output);
+  // The same and back to f32, in place.
+  void (*round_half)(float* values, int64_t n, uint8_t dtype);
+};
+
+// The 256 values of an 8-bit floating type (dtype number).
+const float* fp8_table(uint8_t dtype);
+
+extern const Kernels kPlainKernels;
+#if defined(__x86_64__)
+extern const Kernels kSse4Kernels;
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+#elif defined(__aarch64__)
+extern const Kernels kNeonKernels;
+#endif
+
+}  // namespace onrt::gemm_detail

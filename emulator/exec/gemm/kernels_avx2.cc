@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "emulator/exec/gemm/kernels.h"
+
+namespace onrt::gemm_detail {
+namespace {
+
+struct F32Panel {
+  __m256 low, high;
+  void zero() { low = high = _mm256_setzero_ps(); }
+  void load(const float* from) {
+    low = _mm256_loadu_ps(from);
+    high = _mm256_loadu_ps(from + 8);
+  }
+  void store(float* to) const {
+    _mm256_storeu_ps(to, low);
+    _mm256_storeu_ps(to + 8, high);
+  }
+  void add(const F32Panel& other) {
+    low = _mm256_add_ps(low, other.low);
+    high = _mm256_add_ps(high, other.high);
+  }
+  void multiply_add(const float* scalar, const F32Panel& b) {
+    const __m256 a = _mm256_broadcast_ss(scalar);
+    low = _mm256_fmadd_ps(a, b.low, low);
+    high = _mm256_fmadd_ps(a, b.high, high);
+  }
+};
+constexpr int kF32Rows = 6;  // 12 of the 16 registers are sums
+constexpr int kF32Tiles = 6;
+
+void half_to_f32(const uint16_t* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  }
+  for (; i < n; ++i) {
+    to[i] = _cvtsh_ss(from[i]);
+  }
+}
+
+void f32_to_half(const float* from, int64_t n, uint16_t* to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (; i < n; ++i) {
+    to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+  }
+}
+
+}  // namespace
+}  // namespace onrt::gemm_detail
+
+#include "emulator/exec/gemm/kernel_body.h"
+
+namespace onrt::gemm_detail {
+
+const Kernels kAvx2Kernels = kKernels;
+
+}  // namespace onrt::gemm_detail

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "emulator/exec/gemm/kernels.h"
+
+namespace onrt::gemm_detail {
+namespace {
+
+// One register. With 28 rows of one panel the scalar of A is an operand in memory of the
+// multiply-add itself ({1to16}), which costs no slot of its own.
+struct F32Panel {
+  __m512 v;
+  void zero() { v = _mm512_setzero_ps(); }
+  void load(const float* from) { v = _mm512_loadu_ps(from); }
+  void store(float* to) const { _mm512_storeu_ps(to, v); }
+  void add(const F32Panel& other) { v = _mm512_add_ps(v, other.v); }
+  void multiply_add(const float* scalar, const F32Panel& b) {
+    v = _mm512_fmadd_ps(_mm512_set1_ps(*scalar), b.v, v);
+  }
+};
+constexpr int kF32Rows = 28;
+constexpr int kF32Tiles = 28;
+
+// The maskz_ forms: gcc 12 warns of an uninitialized value inside the plain ones.
+void half_to_f32(const uint16_t* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm512_storeu_ps(to + i, _mm512_maskz_cvtph_ps(0xffff, half));
+  }
+  for (; i < n; ++i) {
+    to[i] = _cvtsh_ss(from[i]);
+  }
+}
+
+void f32_to_half(const float* from, int64_t n, uint16_t* to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i half =
+        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), half);
+  }
+  for (; i < n; ++i) {
+    to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+  }
+}
+
+}  // namespace
+}  // namespace onrt::gemm_detail
+
+#include "emulator/exec/gemm/kernel_body.h"
+
+namespace onrt::gemm_detail {
+
+const Kernels kAvx512Kernels = kKernels;
+
+}  // namespace onrt::gemm_detail
