@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/observe/host_view.h"
+
+#include <unistd.h>
+
+#include "runtime/base/format.h"
+
+namespace onrt::observe {
+namespace {
+
+Status check_backend(const Settings& settings) {
+  const std::string_view backend = settings.text(Setting::kBackend);
+  const bool device_file = ::access("/dev/neuron0", F_OK) == 0;
+  if (backend == "null") {
+    return Status(NRT_FAILURE, "OPENNRT_BACKEND=null has no devices");
+  }
+  if (backend == "kernel" && !device_file) {
+    return Status(NRT_FAILURE, "OPENNRT_BACKEND=kernel, but there is no /dev/neuron0");
+  }
+  if (backend == "kernel" || (device_file && backend == "auto")) {
+    return Status(NRT_FAILURE,
+                  "/dev/neuron0 is there, but this release reads emulated machines only; use the "
+                  "neuron-ls of the vendor's tools, or set OPENNRT_BACKEND=emulator");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
+  ONRT_RETURN_IF_ERROR(check_backend(context.settings));
+  ONRT_ASSIGN_OR_RETURN(const emu::MachineSnapshot snapshot, emu::read_selected_machine(context));
+  if (snapshot.info.devices.empty()) {
+    return Status(NRT_FAILURE,
+                  format("the machine '{}' has no devices", snapshot.info.instance_type));
+  }
+  ONRT_ASSIGN_OR_RETURN(const int size, chosen_core_size(context.settings, snapshot.info));
+  return view_of(snapshot, size,
+                 filter == ProcessFilter::kAll ? find_onlookers() : std::vector<ProcessView>());
+}
+
+}  // namespace onrt::observe

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an observing tool shows of this host: devices, cores, and who uses them. Read-only: never
+// initialises the runtime, never creates a machine, never waits for another process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/machine_snapshot.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/driver.h"
+
+namespace onrt::observe {
+
+// A process that uses a device.
+struct ProcessView {
+  int pid = 0;                  // 0: it lives in another pid namespace
+  std::string command;          // command line; "" when it can't be seen
+  std::string runtime_version;  // "NA" for a process without a Neuron runtime
+};
+
+struct DeviceView {
+  DeviceInfo info;
+  std::vector<int> core_ids;  // logical, counted over the host
+  uint64_t memory_bytes = 0;
+  std::vector<ProcessView> processes;
+};
+
+struct HostView {
+  MachineInfo machine;  // logical_core_size is the one in force for the reader
+  std::vector<DeviceView> devices;
+};
+
+enum class ProcessFilter : uint8_t {
+  kRuntime,  // processes that have initialised a Neuron runtime
+  kAll,      // also tools that only look
+};
+
+// The host by OPENNRT_BACKEND, OPENNRT_EMULATE, ... and NEURON_LOGICAL_NC_CONFIG of `context`.
+// NRT_FAILURE with one sentence when there is no device.
+Result<HostView> observe_host(const Context& context, ProcessFilter filter);
+
+// The part of observe_host() that looks at nothing outside. `logical_core_size` divides the
+// physical cores of a device.
+HostView view_of(const emu::MachineSnapshot& snapshot, int logical_core_size,
+                 const std::vector<ProcessView>& onlookers);
+
+// The reader's core size: NEURON_LOGICAL_NC_CONFIG, else the machine's default. NRT_INVALID that
+// names variable and value when the machine can't have it.
+Result<int> chosen_core_size(const Settings& settings, const MachineInfo& machine);
+
+// Running tools that look at devices without a runtime (neuron-ls, neuron-top, neuron-monitor),
+// this process included, by pid.
+std::vector<ProcessView> find_onlookers();
+
+}  // namespace onrt::observe
