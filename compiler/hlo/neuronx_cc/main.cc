@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuronx-cc: HLO modules to NEFFs. Exit status: 0, 1 (refused or failed), 2 (usage).
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "compiler/hlo/export.h"
+#include "compiler/hlo/import.h"
+#include "compiler/hlo/neuronx_cc/files.h"
+#include "compiler/hlo/neuronx_cc/options.h"
+#include "compiler/hlo/neuronx_cc/report.h"
+#include "compiler/hlo/neuronx_cc/target.h"
+#include "runtime/base/format.h"
+
+namespace onrt::cc {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+class Stopwatch {
+ public:
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Where --pipeline SaveTemps keeps the text of every stage.
+std::string temps_folder(const std::string& output) {
+  const size_t slash = output.rfind('/');
+  return (slash == std::string::npos ? std::string(".") : output.substr(0, slash)) +
+         "/neuronx-cc-temps";
+}
+
+Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const std::string& target,
+                     Report& report) {
+  const std::string dump = options.save_temps ? temps_folder(options.output) : "";
+  const nrtcc_options_t compile_options = {
+      .struct_size = sizeof(nrtcc_options_t),
+      .target = target.c_str(),
+      .lnc = options.lnc,
+      .optimization = options.optlevel,
+      .compress = options.uncompressed ? 0 : 1,
+      .auto_cast = options.auto_cast,
+      .auto_cast_type = options.auto_cast_type == "fp16" ? NRTCC_F16 : NRTCC_BF16,
+      .dump_dir = dump.empty() ? nullptr : dump.c_str(),
+  };
+  uint8_t* neff = nullptr;
+  size_t size = 0;
+  const Stopwatch watch;
+  if (nrtcc_compile(graph, &compile_options, &neff, &size) != NRTCC_OK) {
+    return Status(NRT_FAILURE, nrtcc_last_error());
+  }
+  report.write(Verbosity::kInfo, format("compiled for {} in {:.2f} ms: {} bytes", target,
+                                        watch.milliseconds(), size));
+  Status status = write_file(options.output, std::as_bytes(std::span(neff, size)));
+  nrtcc_free(neff);
+  return status;
+}
+
+Status compile(const Options& options, Report& report) {
+  const Stopwatch watch;
+  const std::string& path = options.files[0];
+  if (is_same_file(path, options.output)) {
+    return Status(NRT_INVALID, format("--output '{}' is the model file itself", options.output));
+  }
+  ONRT_ASSIGN_OR_RETURN(const std::string file, read_file(path));
+  hlo::GraphPtr graph;
+  {
+    ONRT_ASSIGN_OR_RETURN(const opennrt::hlo::Module module, hlo::parse_module(bytes_of(file)));
+    ONRT_ASSIGN_OR_RETURN(graph, hlo::import_module(module));
+    report.write(Verbosity::kInfo, format("read '{}' in {:.2f} ms: {} bytes, {} computations", path,
+                                          watch.milliseconds(), file.size(),
+                                          module.computations_size()));
+  }
+  const std::string target = options.target.empty() ? default_target() : options.target;
+  return compile_graph(graph.get(), options, target, report);
+}
+
+int run_compile(const Options& options) {
+  Report report(options.verbosity);
+  Status status = report.open_log(options.logfile, options.logfile_given);
+  for (const std::string& warning : options.warnings) {
+    report.write(Verbosity::kWarning, warning);
+  }
+  if (status.ok()) {
+    status = compile(options, report).annotate(options.files[0]);
+    if (!status.ok() && !is_same_file(options.files[0], options.output)) {
+      remove_output(options.output);
+    }
+  }
+  if (!status.ok()) {
+    report.write(Verbosity::kError, status.message());
+    return kExitFailure;
+  }
+  std::puts("Compiler status PASS");
+  return 0;
+}
+
+int run_export(const Options& options) {
+  Report report(options.verbosity);
+  const Status status = [&]() -> Status {
+    ONRT_ASSIGN_OR_RETURN(const std::string text, read_file(options.files[0]));
+    ONRT_ASSIGN_OR_RETURN(const std::string bytes, hlo::export_text(text));
+    return write_file(options.files[1], bytes_of(bytes));
+  }();
+  if (!status.ok()) {
+    report.write(Verbosity::kError, options.files[0] + ": " + std::string(status.message()));
+    return kExitFailure;
+  }
+  return 0;
+}
+
+int run_list_operators() {
+  for (const std::string& name : hlo::supported_opcodes()) {
+    std::puts(name.c_str());
+  }
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto options = parse_options(arguments);
+  if (!options.ok()) {
+    std::fputs(format("neuronx-cc: error: {}\n", options.status().message()).c_str(), stderr);
+    return kExitUsage;
+  }
+  switch (options->command) {
+    case Command::kHelp:
+      std::fputs(help_text(options->help_topic).c_str(), stdout);
+      return 0;
+    case Command::kVersion:
+      std::puts(format("neuronx-cc (OpenNRT) {}", nrtcc_version()).c_str());
+      return 0;
+    case Command::kListOperators:
+      return run_list_operators();
+    case Command::kExportHlo:
+      return run_export(*options);
+    case Command::kCompile:
+      break;
+  }
+  return run_compile(*options);
+}
+
+}  // namespace
+}  // namespace onrt::cc
+
+int main(int argc, char** argv) {
+  // An allocation that fails is the only exception that can get here.
+  try {
+    return onrt::cc::run({argv + 1, argv + argc});
+  } catch (const std::bad_alloc&) {
+    std::fputs("neuronx-cc: error: out of memory\n", stderr);
+    return 1;
+  }
+}
