@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compiler/hlo/hlo.pb.h"
-#include "include/opennrt/nrtcc.h"
+#include "opennrt/nrtcc.h"
 #include "runtime/base/status.h"
 
 namespace onrt::hlo {

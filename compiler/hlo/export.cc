@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/hlo/export.h"
 
-
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "compiler/hir/text.h"
 #include "compiler/hlo/export_attributes.h"
 #include "compiler/hlo/location.h"
-#include "include/opennrt/nrtcc.h"
+#include "opennrt/nrtcc.h"
 
 namespace onrt::hlo {
 namespace {
@@ -39,17 +39,44 @@ void put_shape(const hir::Graph& graph, hir::ShapeId id, opennrt::hlo::Shape& ou
   }
 }
 
-// A name that is unique in its module, as XLA's loader wants.
-std::string unique_name(const hir::Graph& graph, hir::ValueId value) {
-  std::string name = graph.label(value);
-  const std::string suffix = "." + std::to_string(instruction_id(value));
-  return name.ends_with(suffix) ? name : name + suffix;
-}
+// Gives every instruction and computation a name of its own, as XLA's loader wants.
+class Names {
+ public:
+  explicit Names(const hir::Graph& graph) {
+    for (size_t i = 0; i < graph.size(); ++i) {
+      instructions_.push_back(unique(graph.label(static_cast<hir::ValueId>(i))));
+    }
+    for (size_t i = 0; i < graph.computation_count(); ++i) {
+      const auto id = static_cast<hir::ComputationId>(i);
+      computations_.push_back(unique(std::string(graph.computation(id).name)));
+    }
+  }
 
-Status put_instruction(const hir::Graph& graph, hir::ValueId value,
+  const std::string& of_instruction(hir::ValueId value) const {
+    return instructions_[static_cast<size_t>(value)];
+  }
+  const std::string& of_computation(hir::ComputationId id) const {
+    return computations_[static_cast<size_t>(id)];
+  }
+
+ private:
+  std::string unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (size_t n = used_.size(); !used_.insert(name).second; ++n) {
+      name = wanted + "." + std::to_string(n);
+    }
+    return name;
+  }
+
+  std::set<std::string> used_;
+  std::vector<std::string> instructions_;
+  std::vector<std::string> computations_;
+};
+
+Status put_instruction(const hir::Graph& graph, const Names& names, hir::ValueId value,
                        opennrt::hlo::Instruction& out) {
   const hir::Instruction& instruction = graph[value];
-  out.set_name(unique_name(graph, value));
+  out.set_name(names.of_instruction(value));
   out.set_opcode(std::string(hir::opcode_name(instruction.opcode)));
   put_shape(graph, instruction.shape, *out.mutable_shape());
   out.set_id(instruction_id(value));
@@ -59,24 +86,24 @@ Status put_instruction(const hir::Graph& graph, hir::ValueId value,
   return export_attributes(instruction, out);
 }
 
-void put_program_shape(const hir::Graph& graph, const hir::Computation& computation,
-                       opennrt::hlo::ProgramShape& out) {
+void put_program_shape(const hir::Graph& graph, const Names& names,
+                       const hir::Computation& computation, opennrt::hlo::ProgramShape& out) {
   for (const hir::ValueId parameter : computation.parameters) {
     put_shape(graph, graph[parameter].shape, *out.add_parameters());
-    out.add_parameter_names(unique_name(graph, parameter));
+    out.add_parameter_names(names.of_instruction(parameter));
   }
   put_shape(graph, graph[computation.root].shape, *out.mutable_result());
 }
 
-Status put_computation(const hir::Graph& graph, hir::ComputationId id,
+Status put_computation(const hir::Graph& graph, const Names& names, hir::ComputationId id,
                        opennrt::hlo::Computation& out) {
   const hir::Computation& computation = graph.computation(id);
-  out.set_name(std::string(computation.name) + "." + std::to_string(exported_id(id)));
+  out.set_name(names.of_computation(id));
   out.set_id(exported_id(id));
   out.set_root_id(instruction_id(computation.root));
-  put_program_shape(graph, computation, *out.mutable_program_shape());
+  put_program_shape(graph, names, computation, *out.mutable_program_shape());
   for (const hir::ValueId value : computation.instructions) {
-    ONRT_RETURN_IF_ERROR(put_instruction(graph, value, *out.add_instructions()));
+    ONRT_RETURN_IF_ERROR(put_instruction(graph, names, value, *out.add_instructions()));
   }
   return ok_status();
 }
@@ -147,14 +174,16 @@ Result<opennrt::hlo::Module> export_graph(const hir::Graph& graph) {
   ONRT_RETURN_IF_ERROR(hir::verify(graph));
   opennrt::hlo::Module module;
   module.set_name(graph.name());
+  const Names names(graph);
   for (const hir::ComputationId id : computation_order(graph)) {
-    ONRT_RETURN_IF_ERROR(put_computation(graph, id, *module.add_computations()));
+    ONRT_RETURN_IF_ERROR(put_computation(graph, names, id, *module.add_computations()));
   }
   opennrt::hlo::Computation& entry = *module.mutable_computations()->rbegin();
   module.set_id(1);
   module.set_entry_computation_id(entry.id());
   module.set_entry_computation_name(entry.name());
-  put_program_shape(graph, graph.computation(hir::kEntry), *module.mutable_host_program_shape());
+  put_program_shape(graph, names, graph.computation(hir::kEntry),
+                    *module.mutable_host_program_shape());
   put_names(graph, entry);
   put_aliases(graph, module);
   return module;

@@ -144,38 +144,77 @@ void put_epsilon(const hir::Attribute& attribute, Instruction& out) {
 void put_one(const hir::Attribute& attribute, Instruction& out) {
   const std::span<const int64_t> ints = attribute.ints;
   switch (attribute.key) {
-    case AttributeKey::kParameterNumber: out.set_parameter_number(first(attribute)); break;
-    case AttributeKey::kDimensions: put(ints, out.mutable_dimensions()); break;
-    case AttributeKey::kSlice: put_slice(ints, out); break;
-    case AttributeKey::kPadding: put_padding(ints, out); break;
-    case AttributeKey::kComparison: out.set_comparison_direction(std::string(attribute.text())); break;
-    case AttributeKey::kTotalOrder: out.set_comparison_type("TOTALORDER"); break;
-    case AttributeKey::kCalled: put_called(ints, out); break;
+    case AttributeKey::kParameterNumber:
+      out.set_parameter_number(first(attribute));
+      break;
+    case AttributeKey::kDimensions:
+      put(ints, out.mutable_dimensions());
+      break;
+    case AttributeKey::kSlice:
+      put_slice(ints, out);
+      break;
+    case AttributeKey::kPadding:
+      put_padding(ints, out);
+      break;
+    case AttributeKey::kComparison:
+      out.set_comparison_direction(std::string(attribute.text()));
+      break;
+    case AttributeKey::kTotalOrder:
+      out.set_comparison_type("TOTALORDER");
+      break;
+    case AttributeKey::kCalled:
+      put_called(ints, out);
+      break;
     case AttributeKey::kSliceSizes:
       put(ints, out.opcode() == "gather" ? out.mutable_gather_slice_sizes()
                                          : out.mutable_dynamic_slice_sizes());
       break;
-    case AttributeKey::kIndicesSorted: out.set_indices_are_sorted(true); break;
-    case AttributeKey::kUniqueIndices: out.set_unique_indices(true); break;
-    case AttributeKey::kRngDistribution: out.set_distribution(static_cast<int32_t>(first(attribute))); break;
-    case AttributeKey::kRngAlgorithm: out.set_rng_algorithm(static_cast<int32_t>(first(attribute))); break;
-    case AttributeKey::kTupleIndex: out.set_tuple_index(first(attribute)); break;
-    case AttributeKey::kTarget: out.set_custom_call_target(std::string(attribute.text())); break;
-    case AttributeKey::kBackendConfig: out.set_backend_config(std::string(attribute.text())); break;
+    case AttributeKey::kIndicesSorted:
+      out.set_indices_are_sorted(true);
+      break;
+    case AttributeKey::kUniqueIndices:
+      out.set_unique_indices(true);
+      break;
+    case AttributeKey::kRngDistribution:
+      out.set_distribution(static_cast<int32_t>(first(attribute)));
+      break;
+    case AttributeKey::kRngAlgorithm:
+      out.set_rng_algorithm(static_cast<int32_t>(first(attribute)));
+      break;
+    case AttributeKey::kTupleIndex:
+      out.set_tuple_index(first(attribute));
+      break;
+    case AttributeKey::kTarget:
+      out.set_custom_call_target(std::string(attribute.text()));
+      break;
+    case AttributeKey::kBackendConfig:
+      out.set_backend_config(std::string(attribute.text()));
+      break;
     case AttributeKey::kExponentMantissa:
       out.set_exponent_bits(static_cast<int32_t>(first(attribute)));
       out.set_mantissa_bits(ints.size() > 1 ? static_cast<int32_t>(ints[1]) : 0);
       break;
-    case AttributeKey::kStable: out.set_is_stable(true); break;
-    case AttributeKey::kWindow: put_window(ints, out); break;
-    case AttributeKey::kConvDims: put_convolution(ints, out); break;
+    case AttributeKey::kStable:
+      out.set_is_stable(true);
+      break;
+    case AttributeKey::kWindow:
+      put_window(ints, out);
+      break;
+    case AttributeKey::kConvDims:
+      put_convolution(ints, out);
+      break;
     case AttributeKey::kGroups:
       out.set_feature_group_count(first(attribute));
       out.set_batch_group_count(ints.size() > 1 ? ints[1] : 1);
       break;
-    case AttributeKey::kEpsilon: put_epsilon(attribute, out); break;
-    case AttributeKey::kSource: out.mutable_metadata()->set_op_name(std::string(attribute.text())); break;
-    default: break;  // the name, and keys that their opcode's own function has put
+    case AttributeKey::kEpsilon:
+      put_epsilon(attribute, out);
+      break;
+    case AttributeKey::kSource:
+      out.mutable_metadata()->set_op_name(std::string(attribute.text()));
+      break;
+    default:
+      break;  // the name, and keys that their opcode's own function has put
   }
 }
 

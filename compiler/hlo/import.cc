@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -103,7 +103,7 @@ class Importer {
   int entry_ = 0;
   PositionById computation_positions_;
   std::vector<nrtcc_computation_t> numbers_;  // of imported computations, by position; -1: not yet
-  std::map<int64_t, nrtcc_value_t> values_;  // of the computation in hand, by id
+  std::map<int64_t, nrtcc_value_t> values_;   // of the computation in hand, by id
 };
 
 Status Importer::index_computations() {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "compiler/hlo/hlo.pb.h"
-#include "include/opennrt/nrtcc.h"
+#include "opennrt/nrtcc.h"
 #include "runtime/base/status.h"
 
 namespace onrt::hlo {

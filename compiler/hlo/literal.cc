@@ -9,7 +9,7 @@
 
 #include "compiler/hlo/location.h"
 #include "compiler/hlo/shape.h"
-#include "include/opennrt/nrtcc.h"
+#include "opennrt/nrtcc.h"
 #include "runtime/base/format.h"
 
 namespace onrt::hlo {

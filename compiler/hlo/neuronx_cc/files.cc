@@ -46,7 +46,7 @@ mode_t creation_mask() {
 
 Result<std::string> read_file(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
+  struct stat info{};
   if (!file.valid() || fstat(file.get(), &info) != 0) {
     return failure("open", path);
   }
@@ -72,21 +72,21 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 void remove_output(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
     unlink(path.c_str());
   }
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {
-  struct stat first {};
-  struct stat second {};
+  struct stat first{};
+  struct stat second{};
   return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     const UniqueFd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
     return !file.valid() ? failure("open", path) : write_all(file.get(), bytes, path);

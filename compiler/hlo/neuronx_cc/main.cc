@@ -79,9 +79,9 @@ Status compile(const Options& options, Report& report) {
   {
     ONRT_ASSIGN_OR_RETURN(const opennrt::hlo::Module module, hlo::parse_module(bytes_of(file)));
     ONRT_ASSIGN_OR_RETURN(graph, hlo::import_module(module));
-    report.write(Verbosity::kInfo, format("read '{}' in {:.2f} ms: {} bytes, {} computations", path,
-                                          watch.milliseconds(), file.size(),
-                                          module.computations_size()));
+    report.write(Verbosity::kInfo,
+                 format("read '{}' in {:.2f} ms: {} bytes, {} computations", path,
+                        watch.milliseconds(), file.size(), module.computations_size()));
   }
   const std::string target = options.target.empty() ? default_target() : options.target;
   return compile_graph(graph.get(), options, target, report);

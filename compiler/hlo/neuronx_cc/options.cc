@@ -80,8 +80,8 @@ Status set_pipeline(Options& options, const std::string& value) {
   if (value == "SaveTemps") {
     options.save_temps = true;
   } else if (value != "compile") {
-    return usage(format("--pipeline: stage '{}' is not available; expected compile, SaveTemps",
-                        value));
+    return usage(
+        format("--pipeline: stage '{}' is not available; expected compile, SaveTemps", value));
   }
   return ok_status();
 }
@@ -98,9 +98,10 @@ Status set_verbose(Options& options, const std::string& value) {
   int level = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), level);
   if (error != std::errc() || end != value.data() + value.size() || level < 0) {
-    return usage(format("--verbose: '{}' is none of debug, info, warning, error, critical and no "
-                        "number",
-                        value));
+    return usage(
+        format("--verbose: '{}' is none of debug, info, warning, error, critical and no "
+               "number",
+               value));
   }
   options.verbosity = static_cast<Verbosity>(std::clamp((level + 9) / 10 - 1, 0, 4));
   return ok_status();
@@ -194,6 +195,10 @@ bool starts_with_dash(const std::string& word) { return word.size() > 1 && word[
 bool is_private(std::string_view name) {
   return name.starts_with("--internal") || name.starts_with("--enable-internal") ||
          name.starts_with("--disable-internal");
+}
+
+bool looks_like_model(const std::string& word) {
+  return word.ends_with(".pb") || word.ends_with(".hlo") || access(word.c_str(), F_OK) == 0;
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -290,10 +295,9 @@ Status Parser::take_flag(const std::string& word) {
 Status Parser::take_unknown(const std::string& name, bool has_value) {
   if (command_.command == Command::kCompile) {
     if (is_private(name)) {
-      // Its value, unless that word is the model file.
-      if (!has_value && next_ < words_.size() && !starts_with_dash(words_[next_]) &&
-          access(words_[next_].c_str(), F_OK) != 0) {
-        ++next_;
+      if (name.starts_with("--internal") && !has_value && next_ < words_.size() &&
+          !starts_with_dash(words_[next_]) && !looks_like_model(words_[next_])) {
+        ++next_;  // its value
       }
       return ok_status();
     }
@@ -328,13 +332,13 @@ Status Parser::check() const {
       found += " '" + file + "'";
     }
     return usage(format("{}: expected {} file name{}, found {}{}{}", command_.name, expected,
-                        expected == 1 ? "" : "s", options_.files.size(),
-                        found.empty() ? "" : ":", found));
+                        expected == 1 ? "" : "s", options_.files.size(), found.empty() ? "" : ":",
+                        found));
   }
   if (options_.auto_cast != 0 && options_.auto_cast_type != "bf16" &&
       options_.auto_cast_type != "fp16") {
-    return usage(format("--auto-cast-type {} is not available; bf16 and fp16 are",
-                        options_.auto_cast_type));
+    return usage(
+        format("--auto-cast-type {} is not available; bf16 and fp16 are", options_.auto_cast_type));
   }
   return ok_status();
 }
@@ -369,8 +373,8 @@ Result<Options> parse_options(std::span<const std::string> arguments) {
       return Parser(row, arguments.subspan(1)).run();
     }
   }
-  return usage(format("unknown command '{}'; expected compile, list-operators or export-hlo",
-                      first));
+  return usage(
+      format("unknown command '{}'; expected compile, list-operators or export-hlo", first));
 }
 
 std::string help_text(std::string_view topic) {
@@ -390,8 +394,9 @@ std::string help_text(std::string_view topic) {
   for (const CommandRow& row : kCommands) {
     text += format("  {:<16}{}\n", row.name, row.doc);
   }
-  return text + "\nneuronx-cc COMMAND --help tells a command's parameters; --version the version.\n"
-                "Exit status: 0 success, 1 the model is refused or a file fails, 2 wrong usage.\n";
+  return text +
+         "\nneuronx-cc COMMAND --help tells a command's parameters; --version the version.\n"
+         "Exit status: 0 success, 1 the model is refused or a file fails, 2 wrong usage.\n";
 }
 
 }  // namespace onrt::cc

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "include/opennrt/nrtcc.h"
+#include "opennrt/nrtcc.h"
 #include "runtime/base/status.h"
 
 namespace onrt::cc {
@@ -18,17 +18,17 @@ enum class Verbosity { kDebug, kInfo, kWarning, kError, kCritical };
 
 struct Options {
   Command command = Command::kHelp;
-  std::string help_topic;             // of kHelp: "", "compile", ...
-  std::vector<std::string> files;     // model file, or input and output of export-hlo
+  std::string help_topic;          // of kHelp: "", "compile", ...
+  std::vector<std::string> files;  // model file, or input and output of export-hlo
   std::string framework;
-  std::string target;                 // "": that of the machine
+  std::string target;  // "": that of the machine
   std::string output = "file.neff";
   std::string logfile = "log-neuron-cc.txt";
   bool logfile_given = false;
   Verbosity verbosity = Verbosity::kWarning;
-  int lnc = 0;                        // 0: default of the target
+  int lnc = 0;  // 0: default of the target
   int optlevel = 2;
-  int auto_cast = 0;                  // as in nrtcc_options_t
+  int auto_cast = 0;  // as in nrtcc_options_t
   std::string auto_cast_type = "bf16";
   bool uncompressed = false;
   bool save_temps = false;
