@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 
+#include "emulator/exec/simd_level.h"
 #include "emulator/isa/program.h"
 #include "emulator/schedule.h"
 #include "runtime/base/status.h"
@@ -41,9 +42,10 @@ class EngineProgram {
  public:
   // Both spans are untrusted; neither needs to outlive the call.
   // Errors: NRT_INVALID (offset or instruction named; deadlock names the waiting instructions),
-  // NRT_UNSUPPORTED_NEFF_VERSION.
+  // NRT_UNSUPPORTED_NEFF_VERSION. `simd` must run here; it changes speed, never results.
   static Result<std::unique_ptr<EngineProgram>> load(std::span<const std::byte> code,
-                                                     std::span<const std::byte> constants);
+                                                     std::span<const std::byte> constants,
+                                                     SimdLevel simd = detect_simd_level());
   virtual ~EngineProgram() = default;
 
   virtual const ncx::Program& program() const = 0;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/exec/block_io.h"
+
+#include <cstring>
+
+namespace onrt {
+namespace {
+
+size_t index_of(Dtype dtype) { return static_cast<size_t>(dtype); }
+
+bool is_linear(const LoopNest& nest, size_t view) {
+  int64_t want = 1;
+  for (int d = nest.rank - 1; d >= 0; --d) {
+    if (nest.strides[view][static_cast<size_t>(d)] != want) {
+      return false;
+    }
+    want *= nest.dims[static_cast<size_t>(d)];
+  }
+  return true;
+}
+
+bool is_constant(const LoopNest& nest, size_t view) {
+  for (int d = 0; d < nest.rank; ++d) {
+    if (nest.strides[view][static_cast<size_t>(d)] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+BlockWalk::BlockWalk(LoopNest nest) : nest_(std::move(nest)) {
+  long_rows_ = nest_.rank == 1 || nest_.inner() >= kLongRow;
+  if (long_rows_) {
+    blocks_per_row_ = (nest_.inner() + kBlock - 1) / kBlock;
+    units_ = nest_.elements / std::max<int64_t>(nest_.inner(), 1) * blocks_per_row_;
+  } else {
+    units_ = (nest_.elements + kBlock - 1) / kBlock;
+  }
+  for (size_t view = 0; view < nest_.strides.size(); ++view) {
+    linear_.push_back(is_linear(nest_, view));
+    constant_.push_back(is_constant(nest_, view));
+  }
+}
+
+void BlockCursor::seek(int64_t unit) {
+  const LoopNest& nest = walk_.nest();
+  int64_t row = 0;
+  if (walk_.long_rows()) {
+    row = unit / walk_.blocks_per_row();
+    column_ = unit % walk_.blocks_per_row() * kBlock;
+    size_ = std::min(kBlock, nest.inner() - column_);
+  } else {
+    row = unit * kBlock / nest.inner();
+    column_ = unit * kBlock % nest.inner();
+    size_ = std::min(kBlock, nest.elements - unit * kBlock);
+  }
+  if (row != row_) {
+    row_offsets(nest, row, offsets_);
+    row_ = row;
+  }
+}
+
+// Calls segment(offset, position, count) for each run of the block inside one row.
+template <class Segment>
+void BlockCursor::for_segments(size_t view, const Segment& segment) const {
+  const LoopNest& nest = walk_.nest();
+  int64_t count = std::min(size_, nest.inner() - column_);
+  segment(offset(view), int64_t{0}, count);
+  if (count == size_) {
+    return;
+  }
+  // Odometer over the outer loops.
+  int64_t index[ncx::kMaxRank];
+  int64_t rest = row_;
+  for (int d = nest.rank - 2; d >= 0; --d) {
+    index[d] = rest % nest.dims[static_cast<size_t>(d)];
+    rest /= nest.dims[static_cast<size_t>(d)];
+  }
+  int64_t at = offsets_[view];
+  for (int64_t position = count; position < size_; position += count) {
+    for (int d = nest.rank - 2; d >= 0; --d) {
+      const auto dim = static_cast<size_t>(d);
+      at += nest.strides[view][dim];
+      if (++index[d] < nest.dims[dim]) {
+        break;
+      }
+      at -= nest.strides[view][dim] * nest.dims[dim];
+      index[d] = 0;
+    }
+    count = std::min(nest.inner(), size_ - position);
+    segment(at, position, count);
+  }
+}
+
+void BlockCursor::load(size_t view, const std::byte* base, const KernelTable& kernels, Dtype dtype,
+                       void* out) const {
+  const int64_t width = dtype_bytes(dtype);
+  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
+  const int64_t stride = walk_.nest().inner_stride(view);
+  if (walk_.contiguous(view)) {
+    kernels.load[index_of(dtype)](out, base + offset(view) * width, 1, size());
+    return;
+  }
+  const MoveKernel move =
+      stride == 1 ? kernels.load[index_of(dtype)] : kernels.load_strided[index_of(dtype)];
+  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
+    move(static_cast<std::byte*>(out) + position * reg, base + at * width, stride,
+         static_cast<size_t>(count));
+  });
+}
+
+void BlockCursor::store(size_t view, std::byte* base, const KernelTable& kernels, Dtype dtype,
+                        const void* in) const {
+  const int64_t width = dtype_bytes(dtype);
+  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
+  const int64_t stride = walk_.nest().inner_stride(view);
+  if (walk_.contiguous(view)) {
+    kernels.store[index_of(dtype)](base + offset(view) * width, in, 1, size());
+    return;
+  }
+  const MoveKernel move =
+      stride == 1 ? kernels.store[index_of(dtype)] : kernels.store_strided[index_of(dtype)];
+  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
+    move(base + at * width, static_cast<const std::byte*>(in) + position * reg, stride,
+         static_cast<size_t>(count));
+  });
+}
+
+void BlockCursor::count(size_t view, int64_t* out) const {
+  const int64_t stride = walk_.nest().inner_stride(view);
+  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      out[position + i] = at + i * stride;
+    }
+  });
+}
+
+uint64_t load_immediate(const KernelTable& kernels, Dtype dtype, const std::byte* memory) {
+  uint64_t value = 0;
+  kernels.load[index_of(dtype)](&value, memory, 1, 1);
+  return value;
+}
+
+}  // namespace onrt

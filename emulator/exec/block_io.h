@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings blocks of a loop nest from memory into registers and back, for executors that run
+// micro-programs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulator/exec/executor.h"
+#include "emulator/exec/layout.h"
+#include "emulator/exec/micro_plan.h"
+
+namespace onrt {
+
+// How a view is reached while a nest is walked in blocks.
+enum class Access : uint8_t {
+  kDirect,  // kernels work on the memory itself
+  kScalar,  // one element for all of the nest: its register is filled once
+  kMoved,   // loaded to (stored from) a buffer for each block
+};
+
+// Walks the nest in blocks of at most kBlock elements. Rows of kLongRow elements or more are cut
+// on their own; shorter ones are put together, a block then is a run of several rows.
+class BlockWalk {
+ public:
+  static constexpr int64_t kLongRow = 256;
+
+  explicit BlockWalk(LoopNest nest);
+
+  const LoopNest& nest() const { return nest_; }
+  bool long_rows() const { return long_rows_; }
+  int64_t units() const { return units_; }
+
+  // A view whose elements lie in the order of the nest without gaps in every block.
+  bool contiguous(size_t view) const {
+    return long_rows_ ? nest_.inner_stride(view) == 1 : linear_[view];
+  }
+  bool constant(size_t view) const { return constant_[view]; }
+
+ private:
+  LoopNest nest_;
+  bool long_rows_;
+  int64_t units_;
+  std::vector<bool> linear_;
+  std::vector<bool> constant_;
+
+ public:
+  int64_t blocks_per_row() const { return blocks_per_row_; }
+
+ private:
+  int64_t blocks_per_row_ = 1;
+};
+
+// The current block of a walk. Made per chunk; seek() to a unit, then load, compute, store.
+class BlockCursor {
+ public:
+  explicit BlockCursor(const BlockWalk& walk) : walk_(walk) {}
+
+  void seek(int64_t unit);
+  size_t size() const { return static_cast<size_t>(size_); }
+
+  // Address of the block's first element of a contiguous view.
+  std::byte* address(size_t view, std::byte* base, int64_t width) const {
+    return base + offset(view) * width;
+  }
+  void load(size_t view, const std::byte* base, const KernelTable& kernels, Dtype dtype,
+            void* out) const;
+  void store(size_t view, std::byte* base, const KernelTable& kernels, Dtype dtype,
+             const void* in) const;
+  // The nest's pseudo-view `view` holds an iota: its offsets are its values.
+  void count(size_t view, int64_t* out) const;
+
+ private:
+  int64_t offset(size_t view) const {
+    return offsets_[view] + column_ * walk_.nest().inner_stride(view);
+  }
+  template <class Segment>
+  void for_segments(size_t view, const Segment& segment) const;
+
+  const BlockWalk& walk_;
+  int64_t row_ = -1;
+  int64_t column_ = 0;
+  int64_t size_ = 0;
+  int64_t offsets_[ncx::kMaxMicroInputs + ncx::kMaxOutputs + ncx::kMaxMicroOps + 2];
+};
+
+// Element at `memory` as the 64 bits of a fill kernel's immediate.
+uint64_t load_immediate(const KernelTable& kernels, Dtype dtype, const std::byte* memory);
+
+}  // namespace onrt

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over contiguous registers (blocks of elements in their register class, scalar_ops.h), one
+// table of them per SIMD level. Every table gives the same bits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "emulator/exec/simd_level.h"
+#include "emulator/isa/scalar_op.h"
+#include "emulator/isa/scalar_ops.h"
+
+namespace onrt {
+
+// Elements that an executor processes at a time: registers of a block stay in the first cache.
+inline constexpr int64_t kBlock = 1024;
+
+// out[i] = f(a[i], b[i], c[i]) for i < n. Unused operands are ignored. `out` may be one of the
+// operands but must not overlap them otherwise. `immediate` as in MicroOp; for integer ops that
+// depend on the width of the type it is the number of bits.
+using OpKernel = void (*)(void* out, const void* a, const void* b, const void* c, size_t n,
+                          uint64_t immediate);
+// Memory to register or back, `stride` in elements of the strided side.
+using MoveKernel = void (*)(void* out, const void* in, int64_t stride, size_t n);
+
+inline constexpr size_t kDtypeNumbers = 32;  // larger than any Dtype number
+
+struct KernelTable {
+  // By op and by register class of the (last) operand; null where the table of semantics has none.
+  std::array<std::array<OpKernel, ncx::kRegisterClasses>, ncx::kScalarOps> op{};
+  // By register class of the operand and dtype of the result; also rounds.
+  std::array<std::array<OpKernel, kDtypeNumbers>, ncx::kRegisterClasses> convert{};
+  // Rounds or wraps a register to the type in place; null where there is nothing to do.
+  std::array<OpKernel, kDtypeNumbers> settle{};
+  std::array<MoveKernel, kDtypeNumbers> load{};          // contiguous memory -> register
+  std::array<MoveKernel, kDtypeNumbers> load_strided{};  // any stride, also 0 and negative
+  std::array<MoveKernel, kDtypeNumbers> store{};         // register -> contiguous memory
+  std::array<MoveKernel, kDtypeNumbers> store_strided{};
+  std::array<OpKernel, ncx::kRegisterClasses> fill{};  // immediate: the register's value
+  OpKernel select32 = nullptr;
+  OpKernel select64 = nullptr;
+};
+
+// The table of a level that runs here.
+const KernelTable& kernel_table(SimdLevel level);
+
+inline uint32_t register_bytes(ncx::RegisterClass reg) {
+  return reg >= ncx::RegisterClass::kI64 ? 8 : 4;
+}
+
+}  // namespace onrt

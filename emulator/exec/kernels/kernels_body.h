@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops. Included by one .cc per SIMD level, which defines ONRT_KERNEL_TABLE, the name of the
+// function that returns its table; everything here has internal linkage.
+//
+// The compiler vectorises: each loop body is one scalar function of scalar_ops.h. `ivdep` is true
+// because an output is either exactly an operand or apart from all of them.
+#include <cstring>
+
+#include "emulator/exec/kernels/kernels.h"
+
+namespace onrt {
+namespace {
+
+using ncx::Element;
+using ncx::RegisterClass;
+using ncx::RegisterType;
+using ncx::ScalarOp;
+using ncx::Trigonometric;
+
+// ---- loops --------------------------------------------------------------------------------------
+
+template <class Out, class In, class F>
+[[gnu::always_inline]] inline void map1(void* out, const void* a, size_t n, F f) {
+  auto* o = static_cast<Out*>(out);
+  const auto* x = static_cast<const In*>(a);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = f(x[i]);
+  }
+}
+
+template <class Out, class In, class F>
+[[gnu::always_inline]] inline void map2(void* out, const void* a, const void* b, size_t n, F f) {
+  auto* o = static_cast<Out*>(out);
+  const auto* x = static_cast<const In*>(a);
+  const auto* y = static_cast<const In*>(b);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = f(x[i], y[i]);
+  }
+}
+
+template <class T>
+void clamp_loop(void* out, const void* a, const void* b, const void* c, size_t n, uint64_t) {
+  auto* o = static_cast<T*>(out);
+  const auto* low = static_cast<const T*>(a);
+  const auto* x = static_cast<const T*>(b);
+  const auto* high = static_cast<const T*>(c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = ncx::scalar_clamp(low[i], x[i], high[i]);
+  }
+}
+
+template <class T>
+void select_loop(void* out, const void* a, const void* b, const void* c, size_t n, uint64_t) {
+  auto* o = static_cast<T*>(out);
+  const auto* p = static_cast<const uint32_t*>(a);
+  const auto* x = static_cast<const T*>(b);
+  const auto* y = static_cast<const T*>(c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    const T on_true = x[i];
+    const T on_false = y[i];
+    o[i] = p[i] != 0 ? on_true : on_false;
+  }
+}
+
+template <class T>
+void fill_loop(void* out, const void*, const void*, const void*, size_t n, uint64_t immediate) {
+  T value;
+  std::memcpy(&value, &immediate, sizeof(T));
+  auto* o = static_cast<T*>(out);
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = value;
+  }
+}
+
+template <Trigonometric kFunction>
+void trigonometric_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t) {
+  auto* o = static_cast<float*>(out);
+  const auto* x = static_cast<const float*>(a);
+  // In pieces, because `out` may be `a` and the rare repair below needs the operand.
+  constexpr size_t kPiece = 256;
+  float saved[kPiece];
+  for (size_t begin = 0; begin < n; begin += kPiece) {
+    const size_t count = n - begin < kPiece ? n - begin : kPiece;
+    std::memcpy(saved, x + begin, count * sizeof(float));
+    uint32_t large = 0;
+    for (size_t i = 0; i < count; ++i) {
+      large |= static_cast<uint32_t>(!(ncx::abs_float(saved[i]) < ncx::kTrigonometryLimit));
+      o[begin + i] = ncx::trigonometric_small<kFunction>(saved[i]);
+    }
+    for (size_t i = 0; large != 0 && i < count; ++i) {
+      if (!(ncx::abs_float(saved[i]) < ncx::kTrigonometryLimit)) {
+        o[begin + i] = ncx::trigonometric_f32<kFunction>(saved[i]);
+      }
+    }
+  }
+}
+
+// ---- wrappers: a function object of scalars becomes an OpKernel ---------------------------------
+
+#define ONRT_UNARY(T, expression)                                                               \
+  [](void* out, const void* a, const void*, const void*, size_t n,                              \
+     [[maybe_unused]] uint64_t imm) {                                                           \
+    map1<T, T>(out, a, n, [=](T x) __attribute__((always_inline)) -> T { return expression; }); \
+  }
+#define ONRT_BINARY(T, Out, expression)                                                       \
+  [](void* out, const void* a, const void* b, const void*, size_t n,                          \
+     [[maybe_unused]] uint64_t imm) {                                                         \
+    map2<Out, T>(out, a, b, n,                                                                \
+                 [=](T x, T y) __attribute__((always_inline)) -> Out { return expression; }); \
+  }
+
+template <RegisterClass kClass>
+void add_common(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  const auto set = [&](ScalarOp op, OpKernel kernel) {
+    table.op[static_cast<size_t>(op)][static_cast<size_t>(kClass)] = kernel;
+  };
+  set(ScalarOp::kAbs, ONRT_UNARY(T, ncx::scalar_abs(x)));
+  set(ScalarOp::kNegate, ONRT_UNARY(T, ncx::scalar_negate(x)));
+  set(ScalarOp::kSign, ONRT_UNARY(T, ncx::scalar_sign(x)));
+  set(ScalarOp::kAdd, ONRT_BINARY(T, T, ncx::scalar_add(x, y)));
+  set(ScalarOp::kSubtract, ONRT_BINARY(T, T, ncx::scalar_subtract(x, y)));
+  set(ScalarOp::kMultiply, ONRT_BINARY(T, T, ncx::scalar_multiply(x, y)));
+  set(ScalarOp::kDivide, ONRT_BINARY(T, T, ncx::scalar_divide(x, y)));
+  set(ScalarOp::kRemainder, ONRT_BINARY(T, T, ncx::scalar_remainder(x, y)));
+  set(ScalarOp::kMaximum, ONRT_BINARY(T, T, ncx::scalar_maximum(x, y)));
+  set(ScalarOp::kMinimum, ONRT_BINARY(T, T, ncx::scalar_minimum(x, y)));
+  set(ScalarOp::kPower, ONRT_BINARY(T, T, ncx::scalar_power(x, y)));
+  set(ScalarOp::kCompareEq, ONRT_BINARY(T, uint32_t, x == y));
+  set(ScalarOp::kCompareNe, ONRT_BINARY(T, uint32_t, x != y));
+  set(ScalarOp::kCompareLt, ONRT_BINARY(T, uint32_t, x < y));
+  set(ScalarOp::kCompareLe, ONRT_BINARY(T, uint32_t, x <= y));
+  set(ScalarOp::kCompareGt, ONRT_BINARY(T, uint32_t, x > y));
+  set(ScalarOp::kCompareGe, ONRT_BINARY(T, uint32_t, x >= y));
+  set(ScalarOp::kClamp, clamp_loop<T>);
+  table.fill[static_cast<size_t>(kClass)] = fill_loop<T>;
+}
+
+template <RegisterClass kClass>
+void add_integer(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  const auto set = [&](ScalarOp op, OpKernel kernel) {
+    table.op[static_cast<size_t>(op)][static_cast<size_t>(kClass)] = kernel;
+  };
+  set(ScalarOp::kNot, ONRT_UNARY(T, static_cast<T>(imm == 1 ? x ^ T{1} : ~x)));
+  set(ScalarOp::kPopulationCount, ONRT_UNARY(T, ncx::scalar_popcount(x, static_cast<int>(imm))));
+  set(ScalarOp::kCountLeadingZeros,
+      ONRT_UNARY(T, ncx::scalar_leading_zeros(x, static_cast<int>(imm))));
+  set(ScalarOp::kAnd, ONRT_BINARY(T, T, static_cast<T>(x & y)));
+  set(ScalarOp::kOr, ONRT_BINARY(T, T, static_cast<T>(x | y)));
+  set(ScalarOp::kXor, ONRT_BINARY(T, T, static_cast<T>(x ^ y)));
+  set(ScalarOp::kShiftLeft, ONRT_BINARY(T, T, ncx::scalar_shift_left(x, y, static_cast<int>(imm))));
+  set(ScalarOp::kShiftRightArithmetic,
+      ONRT_BINARY(T, T, ncx::scalar_shift_right_arithmetic(x, y, static_cast<int>(imm))));
+  set(ScalarOp::kShiftRightLogical,
+      ONRT_BINARY(T, T, ncx::scalar_shift_right_logical(x, y, static_cast<int>(imm))));
+}
+
+void add_float(KernelTable& table) {
+  const auto set = [&](ScalarOp op, OpKernel kernel) {
+    table.op[static_cast<size_t>(op)][static_cast<size_t>(RegisterClass::kF32)] = kernel;
+  };
+  set(ScalarOp::kExp, ONRT_UNARY(float, ncx::exp_f32(x)));
+  set(ScalarOp::kExpm1, ONRT_UNARY(float, ncx::expm1_f32(x)));
+  set(ScalarOp::kLog, ONRT_UNARY(float, ncx::log_f32(x)));
+  set(ScalarOp::kLog1p, ONRT_UNARY(float, ncx::log1p_f32(x)));
+  set(ScalarOp::kLogistic, ONRT_UNARY(float, ncx::logistic_f32(x)));
+  set(ScalarOp::kTanh, ONRT_UNARY(float, ncx::tanh_f32(x)));
+  set(ScalarOp::kSqrt, ONRT_UNARY(float, ncx::square_root(x)));
+  set(ScalarOp::kRsqrt, ONRT_UNARY(float, ncx::rsqrt_f32(x)));
+  set(ScalarOp::kCbrt, ONRT_UNARY(float, ncx::cbrt_f32(x)));
+  set(ScalarOp::kErf, ONRT_UNARY(float, ncx::erf_f32(x)));
+  set(ScalarOp::kSin, trigonometric_loop<Trigonometric::kSin>);
+  set(ScalarOp::kCos, trigonometric_loop<Trigonometric::kCos>);
+  set(ScalarOp::kTan, trigonometric_loop<Trigonometric::kTan>);
+  set(ScalarOp::kFloor, ONRT_UNARY(float, ncx::scalar_floor(x)));
+  set(ScalarOp::kCeil, ONRT_UNARY(float, ncx::scalar_ceil(x)));
+  set(ScalarOp::kRoundNearestEven, ONRT_UNARY(float, ncx::scalar_round_even(x)));
+  set(ScalarOp::kRoundNearestAfz, ONRT_UNARY(float, ncx::scalar_round_afz(x)));
+  set(ScalarOp::kReducePrecision,
+      ONRT_UNARY(float, ncx::reduce_precision(x, static_cast<int32_t>(imm & 0xff),
+                                              static_cast<int32_t>((imm >> 8) & 0xff))));
+  set(ScalarOp::kIsFinite,
+      [](void* out, const void* a, const void*, const void*, size_t n, uint64_t) {
+        map1<uint32_t, float>(out, a, n, [](float x) __attribute__((always_inline)) -> uint32_t {
+          return ncx::scalar_is_finite(x);
+        });
+      });
+  set(ScalarOp::kAtan2, ONRT_BINARY(float, float, ncx::atan2_f32(x, y)));
+#define ONRT_TOTAL(op) \
+  ONRT_BINARY(float, uint32_t, ncx::total_order_key(x) op ncx::total_order_key(y))
+  set(ScalarOp::kCompareTotalEq, ONRT_TOTAL(==));
+  set(ScalarOp::kCompareTotalNe, ONRT_TOTAL(!=));
+  set(ScalarOp::kCompareTotalLt, ONRT_TOTAL(<));
+  set(ScalarOp::kCompareTotalLe, ONRT_TOTAL(<=));
+  set(ScalarOp::kCompareTotalGt, ONRT_TOTAL(>));
+  set(ScalarOp::kCompareTotalGe, ONRT_TOTAL(>=));
+#undef ONRT_TOTAL
+}
+
+// ---- moves and conversions ----------------------------------------------------------------------
+
+template <Dtype kType>
+void load_loop(void* out, const void* in, int64_t, size_t n) {
+  using E = Element<kType>;
+  map1<typename E::Register, typename E::Memory>(
+      out, in, n, [](typename E::Memory m) __attribute__((always_inline)) { return E::load(m); });
+}
+template <Dtype kType>
+void store_loop(void* out, const void* in, int64_t, size_t n) {
+  using E = Element<kType>;
+  map1<typename E::Memory, typename E::Register>(
+      out, in, n,
+      [](typename E::Register r) __attribute__((always_inline)) { return E::store(r); });
+}
+template <Dtype kType>
+void load_strided_loop(void* out, const void* in, int64_t stride, size_t n) {
+  using E = Element<kType>;
+  auto* o = static_cast<typename E::Register*>(out);
+  const auto* x = static_cast<const typename E::Memory*>(in);
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = E::load(x[static_cast<int64_t>(i) * stride]);
+  }
+}
+template <Dtype kType>
+void store_strided_loop(void* out, const void* in, int64_t stride, size_t n) {
+  using E = Element<kType>;
+  auto* o = static_cast<typename E::Memory*>(out);
+  const auto* x = static_cast<const typename E::Register*>(in);
+  for (size_t i = 0; i < n; ++i) {
+    o[static_cast<int64_t>(i) * stride] = E::store(x[i]);
+  }
+}
+template <Dtype kType>
+void settle_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t) {
+  using E = Element<kType>;
+  using R = typename E::Register;
+  map1<R, R>(out, a, n, [](R r) __attribute__((always_inline)) { return E::settle(r); });
+}
+template <Dtype kFrom, Dtype kTo>
+void convert_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t) {
+  using From = typename Element<kFrom>::Register;
+  using To = typename Element<kTo>::Register;
+  map1<To, From>(out, a, n, [](From x) __attribute__((always_inline)) {
+    return ncx::convert_element<kFrom, kTo>(x);
+  });
+}
+
+template <Dtype kType>
+void add_type(KernelTable& table) {
+  constexpr auto kIndex = static_cast<size_t>(kType);
+  static_assert(kIndex < kDtypeNumbers);
+  table.load[kIndex] = load_loop<kType>;
+  table.store[kIndex] = store_loop<kType>;
+  table.load_strided[kIndex] = load_strided_loop<kType>;
+  table.store_strided[kIndex] = store_strided_loop<kType>;
+  if (Element<kType>::kNeedsSettle) {
+    table.settle[kIndex] = settle_loop<kType>;
+  }
+  const auto set = [&](RegisterClass from, OpKernel kernel) {
+    table.convert[static_cast<size_t>(from)][kIndex] = kernel;
+  };
+  // A register's value is exact in the widest type of its class.
+  set(RegisterClass::kF32, convert_loop<Dtype::kF32, kType>);
+  set(RegisterClass::kI32, convert_loop<Dtype::kS32, kType>);
+  set(RegisterClass::kU32, convert_loop<Dtype::kU32, kType>);
+  set(RegisterClass::kI64, convert_loop<Dtype::kS64, kType>);
+  set(RegisterClass::kU64, convert_loop<Dtype::kU64, kType>);
+}
+
+KernelTable make_table() {
+  KernelTable table;
+  add_common<RegisterClass::kF32>(table);
+  add_common<RegisterClass::kI32>(table);
+  add_common<RegisterClass::kU32>(table);
+  add_common<RegisterClass::kI64>(table);
+  add_common<RegisterClass::kU64>(table);
+  add_integer<RegisterClass::kI32>(table);
+  add_integer<RegisterClass::kU32>(table);
+  add_integer<RegisterClass::kI64>(table);
+  add_integer<RegisterClass::kU64>(table);
+  add_float(table);
+#define ONRT_DTYPE(name, text, bytes, nrt, xla) add_type<Dtype::k##name>(table);
+#include "runtime/base/dtype.def"
+#undef ONRT_DTYPE
+  table.select32 = select_loop<uint32_t>;
+  table.select64 = select_loop<uint64_t>;
+  return table;
+}
+
+}  // namespace
+
+const KernelTable& ONRT_KERNEL_TABLE() {
+  static const KernelTable kTable = make_table();
+  return kTable;
+}
+
+}  // namespace onrt
