@@ -68,6 +68,7 @@ class Gate {
   }
   void open() { open_.store(true); }
   bool is_open() const { return open_.load(); }
+  bool is_idle() const { return active_.load() == 0; }
   // False when it was closed already. Does not wait.
   bool shut() { return open_.exchange(false); }
   // After shut(): returns when at most `remaining` users are inside (1 when the caller is one).

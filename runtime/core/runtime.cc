@@ -90,6 +90,17 @@ void Runtime::close(const Context& context) {
   changing_.store(false);
 }
 
+void Runtime::close_if_idle() {
+  if (state_.load() != RuntimeState::kInit || !lifecycle_.try_lock()) {
+    return;
+  }
+  state_.store(RuntimeState::kClosed);
+  if (gate_.shut_if_idle()) {
+    session_.reset();
+  }
+  lifecycle_.unlock();
+}
+
 Result<std::unique_ptr<Machine>> Runtime::look(const Context& context,
                                                const MachineFactory& factory) const {
   if (state_.load() == RuntimeState::kChild) {

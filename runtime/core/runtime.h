@@ -31,6 +31,8 @@ class Runtime {
   Status init(std::shared_ptr<const Context> context, const MachineFactory& factory);
   // Waits for calls in progress. In another state than INIT: a line in the log.
   void close(const Context& context);
+  // At the end of the process: closes when no call is in progress, else does nothing.
+  void close_if_idle();
 
   // The session, which stays open while the result lives. NRT_UNINITIALIZED, NRT_CLOSED, or
   // NRT_FAILURE in a child.

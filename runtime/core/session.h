@@ -78,6 +78,11 @@ class SessionGate {
   void open(Session* session, uint64_t generation);
   // Returns when every user has left.
   void shut_and_drain();
+  // Shuts; true when nobody is inside.
+  bool shut_if_idle() {
+    gate_.shut();
+    return gate_.is_idle();
+  }
   // For the child of a fork: nobody gets in again.
   void shut() { gate_.shut(); }
 
