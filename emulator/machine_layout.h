@@ -155,13 +155,11 @@ static_assert(sizeof(ExtentRecord) == 32);
 
 struct StackRecord {
   uint32_t extent_high_water;  // entries at and above it were never used
-  uint32_t unused;
-  uint64_t used_bytes;  // sum of the extents; for readers
-  uint8_t reserved[48];
+  uint8_t unused[60];
 };
 static_assert(sizeof(StackRecord) == 64);
 
-struct ControlFile {
+struct ControlHeader {
   char magic[8];  // written last: a file without it is an unfinished creation
   uint32_t layout_version;
   uint32_t header_bytes;  // offset of `processes`
@@ -169,7 +167,13 @@ struct ControlFile {
   uint64_t boot_nonce;    // of the boot in which it was made
   uint64_t committed_limit;
   uint64_t created_at;  // CLOCK_REALTIME, s
-  uint8_t unused0[16];
+  uint32_t slot_high_water;  // slots at and above it were never used
+  uint8_t unused0[12];
+};
+static_assert(sizeof(ControlHeader) == 64);
+
+struct ControlFile {
+  ControlHeader header;
   JournalRecord journal;
   uint8_t unused1[128];
   ProfileRecord profile;

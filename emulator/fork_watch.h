@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Knows whether this process is a forked child of one that used an emulated machine. Locks, cores
+// and memory stay with the parent; the child may use nothing of them.
+#pragma once
+
+#include <cstdint>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/mutex.h"
+
+namespace onrt::emu {
+
+class MachineFile;
+
+// Machines that this process has joined: at most one object per machine, because closing any
+// descriptor of a machine's lock file drops all its locks. A forked child gets an empty one.
+struct ProcessMachines {
+  Mutex mutex;
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<MachineFile>> by_inode
+      ONRT_GUARDED_BY(mutex);
+  std::atomic<int> joined{0};
+  bool parent_joined = false;  // the parent was a member of a machine when it forked
+  ProcessMachines* parent = nullptr;
+  uint64_t generation = 0;     // number of forks between the first process and this one
+};
+
+// Of the calling process.
+ProcessMachines& process_machines();
+
+// True when the object that remembered `generation` belongs to a parent.
+bool is_forked_child(uint64_t generation);
+
+}  // namespace onrt::emu

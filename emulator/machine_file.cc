@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/machine_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <tuple>
+
+#include "emulator/fork_watch.h"
+#include "emulator/machine_transaction.h"
+#include "emulator/process_info.h"
+#include "runtime/base/format.h"
+
+namespace onrt::emu {
+namespace {
+
+constexpr std::chrono::milliseconds kLockTimeout{10000};
+// linux/magic.h; that header does not compile beside sys/mount.h everywhere.
+constexpr long kTmpfsMagic = 0x01021994;
+
+std::pair<uint64_t, uint64_t> inode_of(const struct stat& status) {
+  return {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino)};
+}
+
+// Half of what the file system, and for tmpfs the memory, has free.
+uint64_t default_committed_limit(int folder) {
+  struct statfs status {};
+  if (::fstatfs(folder, &status) != 0) {
+    return 1ULL << 30;
+  }
+  uint64_t free = static_cast<uint64_t>(status.f_bavail) * static_cast<uint64_t>(status.f_bsize);
+  if (status.f_type == kTmpfsMagic) {
+    free = std::min(free, available_memory());
+  }
+  return free / 2;
+}
+
+bool same_profile(const InstanceProfile& a, const InstanceProfile& b) {
+  const auto key = [](const InstanceProfile& p) {
+    return std::tie(p.info.instance_type, p.info.architecture, p.info.device_count,
+                    p.info.physical_cores_per_device, p.info.default_logical_core_size,
+                    p.info.max_logical_core_size, p.info.hbm_per_device, p.info.hbm_bytes,
+                    p.info.hbm_base, p.info.neuroncore_version, p.dma_engines,
+                    p.queues_per_engine, p.host_address_base);
+  };
+  return key(a) == key(b) &&
+         std::equal(a.info.devices.begin(), a.info.devices.end(), b.info.devices.begin(),
+                    b.info.devices.end(), [](const DeviceInfo& x, const DeviceInfo& y) {
+                      return x.pci_bdf == y.pci_bdf && x.numa_node == y.numa_node &&
+                             x.cpu_affinity == y.cpu_affinity &&
+                             x.connected_devices == y.connected_devices;
+                    });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<MachineFile>> MachineFile::attach(const Context& context,
+                                                         const MachinePlace& place,
+                                                         const InstanceProfile& profile,
+                                                         const AttachOptions& options) {
+  ProcessMachines& machines = process_machines();
+  if (machines.parent_joined) {
+    return Status(NRT_FAILURE, "this process is in state CHILD: its parent used the machine before "
+                               "fork(); exec a new program or attach only after fork()");
+  }
+  ONRT_ASSIGN_OR_RETURN(const Sharing sharing, sharing_of(context));
+  while (true) {
+    {
+      const MutexLock registry_lock(machines.mutex);
+      struct stat status {};
+      const bool exists = ::stat((place.directory + "/locks").c_str(), &status) == 0;
+      const auto known =
+          exists ? machines.by_inode.find(inode_of(status)) : machines.by_inode.end();
+      if (known == machines.by_inode.end()) {
+        return join_new(context, place, sharing, profile, options, machines);
+      }
+      if (auto file = known->second.lock()) {
+        if (!same_profile(file->profile(), profile)) {
+          return Status(NRT_FAILURE, format("this process already uses machine '{}' as {}",
+                                            place.name, file->profile().info.instance_type));
+        }
+        return file;
+      }
+    }
+    // Another thread is leaving the machine: its object must close the lock file first.
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+Result<std::shared_ptr<MachineFile>> MachineFile::join_new(
+    const Context& context, const MachinePlace& place, const Sharing& sharing,
+    const InstanceProfile& profile, const AttachOptions& options, ProcessMachines& machines) {
+  std::shared_ptr<MachineFile> file(new MachineFile(place, sharing));
+  {
+    const MutexLock lock(file->mutex_);
+    ONRT_RETURN_IF_ERROR(
+        file->join(context, profile, options).annotate("machine " + place.directory));
+  }
+  struct stat status {};
+  if (::fstat(file->locks_.fd(), &status) == 0) {
+    machines.by_inode[inode_of(status)] = file;
+  }
+  return file;
+}
+
+MachineFile::~MachineFile() {
+  if (slot_ < 0 || !check_process().ok()) {
+    return;
+  }
+  ProcessMachines& machines = process_machines();
+  const MutexLock registry_lock(machines.mutex);
+  detach();
+  struct stat status {};
+  if (::fstat(locks_.fd(), &status) == 0) {
+    machines.by_inode.erase(inode_of(status));
+  }
+  locks_ = RecordLocks();
+  machines.joined.fetch_sub(1);
+}
+
+Status MachineFile::check_process() const {
+  if (is_forked_child(fork_generation_)) {
+    return Status(NRT_FAILURE, "this process is in state CHILD: a forked child can't use the "
+                               "machine of its parent");
+  }
+  return ok_status();
+}
+
+Status MachineFile::join(const Context& context, const InstanceProfile& profile,
+                         const AttachOptions& options) {
+  fork_generation_ = process_machines().generation;
+  poison_ = context.settings.flag(Setting::kEmuPoison);
+  ONRT_RETURN_IF_ERROR(crash_.set(context.settings.text(Setting::kCrashPoint)));
+  ONRT_RETURN_IF_ERROR(open_files(context));
+  // The machine lock is held from here; closing the file on failure drops it.
+  ONRT_CRASH_POINT(crash_, attach_locked);
+  ONRT_ASSIGN_OR_RETURN(UniqueFd control, open_machine_file(folder_.get(), "control",
+                                                            O_RDWR | O_CREAT, sharing_));
+  ONRT_ASSIGN_OR_RETURN(control_, ControlMapping::open(std::move(control), profile,
+                                                       committed_limit_, crash_));
+  ONRT_RETURN_IF_ERROR(adopt_profile(profile));
+  if (!explicit_limit_) {
+    committed_limit_ = load(control_->header.committed_limit);
+  }
+  stack_files_.resize(
+      static_cast<size_t>(profile_.info.device_count * profile_.info.hbm_per_device));
+  control_->journal.operation = static_cast<uint32_t>(JournalOperation::kAttach);
+  sweep();
+  ONRT_RETURN_IF_ERROR(take_slot(context, options));
+  process_machines().joined.fetch_add(1);
+  ONRT_CRASH_POINT(crash_, attach_done);
+  end();
+  return ok_status();
+}
+
+Status MachineFile::open_files(const Context& context) {
+  ONRT_RETURN_IF_ERROR(make_folders(place_.directory, sharing_));
+  ONRT_CRASH_POINT(crash_, create_directory_made);
+  // A machine may be removed between opening its files and getting its lock: then look again.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    ONRT_RETURN_IF_ERROR(make_folders(place_.directory, sharing_));
+    if (!place_.root_was_chosen) {
+      ONRT_RETURN_IF_ERROR(open_folder(place_.root, sharing_).status());
+    }
+    ONRT_ASSIGN_OR_RETURN(folder_, open_folder(place_.directory, sharing_));
+    auto locks = open_machine_file(folder_.get(), "locks", O_RDWR | O_CREAT, sharing_);
+    if (!locks.ok() && ::faccessat(AT_FDCWD, place_.directory.c_str(), F_OK, 0) != 0) {
+      continue;
+    }
+    if (!locks.ok()) {
+      return std::move(locks).status();
+    }
+    ONRT_CRASH_POINT(crash_, create_locks_made);
+    locks_ = RecordLocks(std::move(locks).value());
+    ONRT_RETURN_IF_ERROR(locks_.lock(kMachineLockByte, kLockTimeout));
+    ONRT_ASSIGN_OR_RETURN(const bool in_place, still_in_place());
+    if (in_place) {
+      return read_settings(context);
+    }
+    locks_ = RecordLocks();
+  }
+  return Status(NRT_FAILURE, "the machine's folder is removed again and again");
+}
+
+Result<bool> MachineFile::still_in_place() const {
+  struct stat opened {};
+  struct stat named {};
+  if (::fstat(locks_.fd(), &opened) != 0) {
+    return Status(NRT_FAILURE, format("machine file locks: {}", std::strerror(errno)));
+  }
+  return ::stat((place_.directory + "/locks").c_str(), &named) == 0 &&
+         inode_of(opened) == inode_of(named);
+}
+
+Status MachineFile::read_settings(const Context& context) {
+  const std::string_view backing = context.settings.text(Setting::kEmuHbmBacking);
+  if (backing.empty()) {
+    committed_limit_ = default_committed_limit(folder_.get());
+    return ok_status();
+  }
+  const auto bytes = parse_bytes(backing);
+  if (!bytes) {
+    return Status(NRT_INVALID, format("OPENNRT_EMU_HBM_BACKING='{}': expected a size such as 8GiB",
+                                      backing));
+  }
+  explicit_limit_ = true;
+  committed_limit_ = *bytes;
+  return ok_status();
+}
+
+Status MachineFile::adopt_profile(const InstanceProfile& wanted) {
+  auto found = load_profile(control_->profile, control_->devices);
+  if (found.ok() && same_profile(*found, wanted)) {
+    profile_ = std::move(found).value();
+    profile_.info.name = place_.name;
+    return ok_status();
+  }
+  if (!found.ok()) {
+    return std::move(found).status();
+  }
+  profile_ = wanted;
+  bool in_use = false;
+  for (uint32_t slot = 0; slot < slots(); ++slot) {
+    in_use = in_use || alive(static_cast<int>(slot));
+  }
+  if (in_use || found->info.instance_type != wanted.info.instance_type) {
+    return Status(NRT_FAILURE,
+                  format("machine '{}' is {} {}, wanted {}: choose another OPENNRT_MACHINE, or "
+                         "remove it with opennrt-machine rm {}",
+                         place_.name, in_use ? "in use as" : "a", found->info.instance_type,
+                         wanted.info.instance_type, place_.name));
+  }
+  // The same type by name, described anew (OPENNRT_MACHINE_FILE was changed), and nobody there.
+  ONRT_RETURN_IF_ERROR(control_.create(wanted, committed_limit_, crash_));
+  profile_.info.name = place_.name;
+  return ok_status();
+}
+
+Status MachineFile::take_slot(const Context& context, const AttachOptions& options) {
+  for (int slot = 0; slot < kMaxProcesses; ++slot) {
+    if (static_cast<uint32_t>(slot) < slots() &&
+        load(control_->processes[slot].state) != static_cast<uint32_t>(SlotState::kFree)) {
+      continue;
+    }
+    if (!locks_.try_lock(kSlotLockBytes + slot, 1)) {
+      continue;
+    }
+    ONRT_CRASH_POINT(crash_, attach_slot_locked);
+    if (static_cast<uint32_t>(slot) >= slots()) {
+      ONRT_RETURN_IF_ERROR(control_.reserve(&control_->processes[slot], sizeof(ProcessRecord)));
+      store(control_->header.slot_high_water, static_cast<uint32_t>(slot) + 1);
+    }
+    fill_slot(slot, context, options);
+    ONRT_CRASH_POINT(crash_, attach_slot_filled);
+    publish(control_->processes[slot].state, static_cast<uint32_t>(SlotState::kInUse));
+    slot_ = slot;
+    return ok_status();
+  }
+  return Status(NRT_RESOURCE,
+                format("machine '{}' is used by {} processes, that is all it allows", place_.name,
+                       kMaxProcesses));
+}
+
+void MachineFile::fill_slot(int slot, const Context& context, const AttachOptions& options) {
+  ProcessRecord& record = control_->processes[slot];
+  store(record.sequence, load(record.sequence) | 1u);
+  std::atomic_thread_fence(std::memory_order_release);
+  const ProcessIdentity self = own_identity();
+  record.pid = self.pid;
+  record.start_time = self.start_time;
+  record.pid_namespace = self.pid_namespace;
+  record.logical_core_size = static_cast<uint32_t>(options.logical_core_size);
+  store(record.committed_bytes, 0);
+  store_text(record.command, sizeof(record.command), self.command);
+  const std::string_view tag = context.settings.text(Setting::kProcessTag);
+  store_text(record.tag, sizeof(record.tag),
+             tag.empty() ? std::string_view(format("{}", self.pid)) : tag);
+  store_text(record.runtime_version, sizeof(record.runtime_version), options.runtime_version);
+  std::memset(record.models, 0, sizeof(record.models));
+  add(record.generation, 1);
+  std::atomic_thread_fence(std::memory_order_release);
+  store(record.sequence, load(record.sequence) + 1);
+}
+
+void MachineFile::detach() {
+  const MutexLock lock(mutex_);
+  if (!begin(JournalOperation::kDetach).ok()) {
+    return;  // The lock is stuck or the machine was removed: whoever is next reclaims this slot.
+  }
+  ONRT_CRASH_POINT(crash_, detach_begun);
+  reclaim(slot_);
+  ONRT_CRASH_POINT(crash_, detach_cleared);
+  remove_unused_files();
+  ONRT_CRASH_POINT(crash_, detach_done);
+  end();
+}
+
+Status MachineFile::begin(JournalOperation operation) {
+  ONRT_RETURN_IF_ERROR(locks_.lock(kMachineLockByte, kLockTimeout));
+  struct stat status {};
+  if (::fstat(locks_.fd(), &status) != 0 || status.st_nlink == 0) {
+    locks_.unlock(kMachineLockByte, 1);
+    return Status(NRT_FAILURE, format("machine '{}' was removed while in use", place_.name));
+  }
+  JournalRecord& journal = control_->journal;
+  if (load(journal.operation) != static_cast<uint32_t>(JournalOperation::kIdle)) {
+    add(journal.repairs, 1);
+    sweep();
+  }
+  store(journal.slot, static_cast<uint32_t>(slot_));
+  publish(journal.operation, static_cast<uint32_t>(operation));
+  return ok_status();
+}
+
+void MachineFile::end() {
+  publish(control_->journal.operation, static_cast<uint32_t>(JournalOperation::kIdle));
+  locks_.unlock(kMachineLockByte, 1);
+}
+
+uint32_t MachineFile::slots() const {
+  return std::min<uint32_t>(load(control_->header.slot_high_water), kMaxProcesses);
+}
+
+uint32_t MachineFile::entries(int stack) const {
+  return std::min<uint32_t>(load(control_->stacks[stack].extent_high_water), kMaxExtentsPerStack);
+}
+
+bool MachineFile::alive(int slot) const {
+  return slot == slot_ || locks_.holder(kSlotLockBytes + slot, 1).has_value();
+}
+
+bool MachineFile::any_slot_in_use() const {
+  for (uint32_t slot = 0; slot < slots(); ++slot) {
+    if (load(control_->processes[slot].state) != static_cast<uint32_t>(SlotState::kFree)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void MachineFile::sweep() {
+  for (uint32_t slot = 0; slot < slots(); ++slot) {
+    const bool used =
+        load(control_->processes[slot].state) != static_cast<uint32_t>(SlotState::kFree);
+    if (used && !alive(static_cast<int>(slot))) {
+      reclaim(static_cast<int>(slot));
+    }
+  }
+  remove_unused_files();
+}
+
+void MachineFile::reclaim(int slot) {
+  ProcessRecord& record = control_->processes[slot];
+  publish(record.state, static_cast<uint32_t>(SlotState::kReclaiming));
+  ONRT_CRASH_POINT(crash_, reclaim_marked);
+  for (int core = 0; core < physical_cores(); ++core) {
+    if (load(control_->cores[core].owner) == static_cast<uint32_t>(slot) + 1) {
+      clear_core(core);
+      ONRT_CRASH_POINT(crash_, reclaim_core);
+      publish(control_->cores[core].owner, 0);
+    }
+  }
+  reclaim_extents(slot);
+  ONRT_CRASH_POINT(crash_, reclaim_extents);
+  store(record.committed_bytes, 0);
+  store(record.sequence, (load(record.sequence) | 1u));
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memset(record.command, 0, sizeof(record.command));
+  std::memset(record.tag, 0, sizeof(record.tag));
+  std::memset(record.models, 0, sizeof(record.models));
+  std::atomic_thread_fence(std::memory_order_release);
+  store(record.sequence, load(record.sequence) + 1);
+  ONRT_CRASH_POINT(crash_, reclaim_cleared);
+  publish(record.state, static_cast<uint32_t>(SlotState::kFree));
+}
+
+void MachineFile::clear_core(int core) {
+  CoreRecord& record = control_->cores[core];
+  store(record.running, 0);
+  store(record.busy_since_ns, 0);
+  for (int i = 0; i < kLayoutCategories; ++i) {
+    store(record.bytes[i], 0);
+    store(record.peak[i], 0);
+  }
+  SyncRecord& sync = control_->sync[core];
+  for (uint32_t& semaphore : sync.semaphores) {
+    store(semaphore, 0);
+  }
+  for (uint32_t& event : sync.events) {
+    store(event, 0);
+  }
+}
+
+void MachineFile::remove_unused_files() {
+  if (any_slot_in_use()) {
+    return;
+  }
+  const int stacks = profile_.info.device_count * profile_.info.hbm_per_device;
+  for (int stack = 0; stack < stacks; ++stack) {
+    if (load(control_->stacks[stack].extent_high_water) != 0) {
+      ::unlinkat(folder_.get(), stack_file_name(stack).c_str(), 0);
+      ONRT_CRASH_POINT(crash_, reclaim_files);
+      store(control_->stacks[stack].extent_high_water, 0);
+    }
+  }
+}
+
+void MachineFile::list_model(uint64_t id, int core, std::string_view name) {
+  const MutexLock lock(mutex_);
+  ProcessRecord& record = control_->processes[slot_];
+  for (ModelRecord& model : record.models) {
+    if (load(model.id) == 0) {
+      store(record.sequence, load(record.sequence) | 1u);
+      std::atomic_thread_fence(std::memory_order_release);
+      model.core = core;
+      store_text(model.name, sizeof(model.name), name);
+      store(model.id, id);
+      std::atomic_thread_fence(std::memory_order_release);
+      store(record.sequence, load(record.sequence) + 1);
+      return;
+    }
+  }
+}
+
+void MachineFile::unlist_model(uint64_t id) {
+  const MutexLock lock(mutex_);
+  for (ModelRecord& model : control_->processes[slot_].models) {
+    if (load(model.id) == id) {
+      store(model.id, 0);
+    }
+  }
+}
+
+}  // namespace onrt::emu

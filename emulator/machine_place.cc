@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/machine_place.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "emulator/machine_layout.h"
+#include "runtime/base/format.h"
+
+namespace onrt::emu {
+namespace {
+
+constexpr uint64_t kUsefulRootBytes = 1ULL << 30;
+constexpr size_t kLongestName = 100;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read only
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// Size of the file system of an existing folder; 0 when there is none.
+uint64_t file_system_bytes(const std::string& folder) {
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) {
+    return 0;
+  }
+  return static_cast<uint64_t>(status.f_blocks) * status.f_frsize;
+}
+
+std::string temporary_folder() {
+  const std::string folder = environment("TMPDIR");
+  return folder.empty() ? "/tmp" : folder;
+}
+
+std::string own_folder_in(const std::string& parent) {
+  return format("{}/opennrt-{}", parent, ::geteuid());
+}
+
+struct Root {
+  std::string path;
+  std::string note;
+};
+
+Root default_root() {
+  const std::string runtime = environment("XDG_RUNTIME_DIR");
+  if (!runtime.empty() && file_system_bytes(runtime) >= kUsefulRootBytes) {
+    return {runtime + "/opennrt", ""};
+  }
+  if (file_system_bytes("/dev/shm") >= kUsefulRootBytes) {
+    return {own_folder_in("/dev/shm"), ""};
+  }
+  Root root{own_folder_in(temporary_folder()), ""};
+  root.note = format("/dev/shm holds only {}: the emulated machine is kept in {}, which is slower "
+                     "on a disk",
+                     format_bytes(file_system_bytes("/dev/shm")), root.path);
+  return root;
+}
+
+// Sub-folders of `parent` whose names start with `prefix`.
+std::vector<std::string> folders_in(const std::string& parent, std::string_view prefix) {
+  std::vector<std::string> found;
+  DIR* folder = ::opendir(parent.c_str());
+  if (folder == nullptr) {
+    return found;
+  }
+  while (const dirent* entry = ::readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): own stream
+    const std::string_view name(entry->d_name);
+    if (name.starts_with(prefix) && name != "." && name != "..") {
+      found.push_back(parent + "/" + entry->d_name);
+    }
+  }
+  ::closedir(folder);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Status check_name(std::string_view name) {
+  const bool good = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '-' || c == '_';
+  });
+  if (!good || name.empty() || name.size() > kLongestName || name.starts_with(".")) {
+    return Status(NRT_INVALID, format("machine name '{}': expected 1 to {} letters, digits, '.', "
+                                      "'-' or '_', not starting with '.'",
+                                      name, kLongestName));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<MachinePlace> machine_place(const Context& context, std::string_view instance_type) {
+  MachinePlace place;
+  place.name = std::string(context.settings.text(Setting::kMachine));
+  if (place.name.empty()) {
+    place.name = std::string(instance_type);
+  }
+  ONRT_RETURN_IF_ERROR(check_name(place.name));
+  place.root = std::string(context.settings.text(Setting::kMachineDir));
+  place.root_was_chosen = !place.root.empty();
+  if (place.root.empty()) {
+    Root root = default_root();
+    place.root = std::move(root.path);
+    place.note = std::move(root.note);
+  }
+  place.directory = format("{}/{}.v{}", place.root, place.name, kLayoutVersion);
+  return place;
+}
+
+std::vector<std::string> reader_roots(const Context& context) {
+  const std::string chosen(context.settings.text(Setting::kMachineDir));
+  if (!chosen.empty()) {
+    return {chosen};
+  }
+  std::vector<std::string> roots;
+  const auto add = [&](const std::string& root) {
+    struct stat status {};
+    if (::stat(root.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+        std::find(roots.begin(), roots.end(), root) == roots.end()) {
+      roots.push_back(root);
+    }
+  };
+  if (const std::string runtime = environment("XDG_RUNTIME_DIR"); !runtime.empty()) {
+    add(runtime + "/opennrt");
+  }
+  add(format("/run/user/{}/opennrt", ::geteuid()));
+  add(own_folder_in("/dev/shm"));
+  add(own_folder_in(temporary_folder()));
+  if (::geteuid() == 0) {
+    for (const std::string& parent : {std::string("/dev/shm"), temporary_folder()}) {
+      for (const std::string& root : folders_in(parent, "opennrt-")) {
+        add(root);
+      }
+    }
+    for (const std::string& user : folders_in("/run/user", "")) {
+      add(user + "/opennrt");
+    }
+  }
+  return roots;
+}
+
+int machine_version_of(std::string_view folder) {
+  const size_t dot = folder.rfind(".v");
+  if (dot == std::string_view::npos || dot == 0) {
+    return 0;
+  }
+  const std::string_view digits = folder.substr(dot + 2);
+  int version = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
+  return error == std::errc() && end == digits.data() + digits.size() ? version : 0;
+}
+
+std::optional<std::string> machine_name_of(std::string_view folder) {
+  if (machine_version_of(folder) != static_cast<int>(kLayoutVersion)) {
+    return std::nullopt;
+  }
+  return std::string(folder.substr(0, folder.rfind(".v")));
+}
+
+Result<Sharing> sharing_of(const Context& context) {
+  Sharing sharing;
+  const std::string name(context.settings.text(Setting::kMachineGroup));
+  if (name.empty()) {
+    return sharing;
+  }
+  std::vector<char> buffer(16384);
+  group entry{};
+  group* found = nullptr;
+  if (::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr) {
+    return Status(NRT_INVALID, format("OPENNRT_MACHINE_GROUP='{}': no such group", name));
+  }
+  sharing.group = entry.gr_gid;
+  return sharing;
+}
+
+Status check_trusted(const struct stat& status, const Sharing& sharing, std::string_view what) {
+  const bool shared = sharing.group && status.st_gid == *sharing.group;
+  if (status.st_uid != ::geteuid() && !shared) {
+    return Status(NRT_FAILURE, format("{} belongs to user {}, not to user {}: it is not used "
+                                      "(OPENNRT_MACHINE_GROUP shares a machine)",
+                                      what, status.st_uid, ::geteuid()));
+  }
+  const mode_t others = status.st_mode & (shared ? 0007 : 0077);
+  if (others != 0) {
+    return Status(NRT_FAILURE, format("{} has mode {:o}: other users could change it, so it is not "
+                                      "used",
+                                      what, status.st_mode & 07777));
+  }
+  return ok_status();
+}
+
+Status make_folders(const std::string& path, const Sharing& sharing) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), sharing.directory_mode() & 0777) == 0) {
+      if (sharing.group && ::chown(part.c_str(), static_cast<uid_t>(-1), *sharing.group) != 0) {
+        return Status(NRT_FAILURE, format("{}: giving it to the machine group: {}", part,
+                                          std::strerror(errno)));
+      }
+      if (::chmod(part.c_str(), sharing.directory_mode()) != 0) {
+        return Status(NRT_FAILURE, format("{}: {}", part, std::strerror(errno)));
+      }
+    } else if (errno != EEXIST && errno != EROFS && errno != EACCES) {
+      return Status(NRT_FAILURE, format("making the folder {}: {}", part, std::strerror(errno)));
+    }
+    if (end == std::string::npos) {
+      break;
+    }
+  }
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return Status(NRT_FAILURE, format("making the folder {}: {}", path, std::strerror(errno)));
+  }
+  return ok_status();
+}
+
+Result<UniqueFd> open_folder(const std::string& path, const Sharing& sharing) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) {
+    const char* why = errno == ELOOP || errno == ENOTDIR ? "not a folder, or a symbolic link"
+                                                         : std::strerror(errno);
+    return Status(NRT_FAILURE, format("machine folder {}: {}", path, why));
+  }
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) {
+    return Status(NRT_FAILURE, format("machine folder {}: {}", path, std::strerror(errno)));
+  }
+  ONRT_RETURN_IF_ERROR(check_trusted(status, sharing, format("machine folder {}", path)));
+  return fd;
+}
+
+Result<UniqueFd> open_machine_file(int folder, const std::string& name, int flags,
+                                   const Sharing& sharing) {
+  UniqueFd fd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                       sharing.file_mode()));
+  if (!fd.valid()) {
+    const char* why = errno == ELOOP ? "is a symbolic link" : std::strerror(errno);
+    return Status(errno == ENOSPC || errno == EMFILE ? NRT_RESOURCE : NRT_FAILURE,
+                  format("machine file {}: {}", name, why));
+  }
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) {
+    return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
+  }
+  if (!S_ISREG(status.st_mode) || status.st_nlink > 1) {
+    return Status(NRT_FAILURE, format("machine file {} is not a plain file with one name", name));
+  }
+  if ((flags & O_CREAT) != 0 && status.st_uid == ::geteuid() && status.st_size == 0) {
+    if (sharing.group) {
+      // The setgid folder gives the group; umask may have taken its permissions.
+      if (::fchmod(fd.get(), sharing.file_mode()) != 0 || ::fstat(fd.get(), &status) != 0) {
+        return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
+      }
+    }
+  }
+  ONRT_RETURN_IF_ERROR(check_trusted(status, sharing, format("machine file {}", name)));
+  return fd;
+}
+
+}  // namespace onrt::emu
