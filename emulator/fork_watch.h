@@ -3,8 +3,8 @@
 // and memory stay with the parent; the child may use nothing of them.
 #pragma once
 
-#include <cstdint>
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <utility>
@@ -22,9 +22,10 @@ struct ProcessMachines {
   std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<MachineFile>> by_inode
       ONRT_GUARDED_BY(mutex);
   std::atomic<int> joined{0};
-  bool parent_joined = false;  // the parent was a member of a machine when it forked
+  std::atomic<bool> announced{false};  // the line that says that devices are emulated
+  bool parent_joined = false;          // the parent was a member of a machine when it forked
   ProcessMachines* parent = nullptr;
-  uint64_t generation = 0;     // number of forks between the first process and this one
+  uint64_t generation = 0;  // number of forks between the first process and this one
 };
 
 // Of the calling process.

@@ -29,8 +29,7 @@ void store_profile(const InstanceProfile& profile, ControlFile* control) {
   record = ProfileRecord{};
   store_text(record.instance_type, sizeof(record.instance_type), info.instance_type);
   store_text(record.instance_id, sizeof(record.instance_id), info.instance_id);
-  store_text(record.neuroncore_version, sizeof(record.neuroncore_version),
-             info.neuroncore_version);
+  store_text(record.neuroncore_version, sizeof(record.neuroncore_version), info.neuroncore_version);
   record.architecture = static_cast<uint32_t>(info.architecture);
   record.device_count = static_cast<uint32_t>(info.device_count);
   record.physical_cores_per_device = static_cast<uint32_t>(info.physical_cores_per_device);
@@ -41,14 +40,13 @@ void store_profile(const InstanceProfile& profile, ControlFile* control) {
   record.queues_per_engine = static_cast<uint32_t>(profile.queues_per_engine);
   record.hbm_bytes = info.hbm_bytes;
   std::copy(info.hbm_base.begin(), info.hbm_base.end(), record.hbm_base);
-  record.host_address_base = profile.host_address_base;
   for (const DeviceInfo& device : info.devices) {
     DeviceRecord& out = control->devices[device.index];
     store_text(out.bdf, sizeof(out.bdf), device.pci_bdf);
     store_text(out.cpu_affinity, sizeof(out.cpu_affinity), device.cpu_affinity);
     out.numa_node = device.numa_node;
-    out.link_count = static_cast<uint32_t>(
-        std::min<size_t>(device.connected_devices.size(), kMaxLinks));
+    out.link_count =
+        static_cast<uint32_t>(std::min<size_t>(device.connected_devices.size(), kMaxLinks));
     std::copy_n(device.connected_devices.begin(), out.link_count, out.links);
     out.serial_number = device.serial_number;
   }
@@ -59,18 +57,18 @@ Status check_profile(const ProfileRecord& record) {
   const auto between = [](uint64_t value, uint64_t least, uint64_t most) {
     return value >= least && value <= most;
   };
-  const bool counts =
-      between(record.architecture, 2, 4) && record.device_count <= kMaxDevices &&
-      between(record.physical_cores_per_device, 1, kMaxCoresPerDevice) &&
-      record.device_count * record.physical_cores_per_device <= kMaxCores &&
-      between(record.max_logical_core_size, 1, record.physical_cores_per_device) &&
-      between(record.default_logical_core_size, 1, record.max_logical_core_size) &&
-      record.physical_cores_per_device % record.max_logical_core_size == 0 &&
-      record.max_logical_core_size % record.default_logical_core_size == 0 &&
-      between(record.hbm_per_device, 1, kMaxStacksPerDevice) &&
-      record.physical_cores_per_device % record.hbm_per_device == 0 &&
-      record.device_count * record.hbm_per_device <= kMaxStacks &&
-      between(record.dma_engines, 1, 1024) && between(record.queues_per_engine, 1, 256);
+  const bool counts = between(record.architecture, 2, 4) && record.device_count <= kMaxDevices &&
+                      between(record.physical_cores_per_device, 1, kMaxCoresPerDevice) &&
+                      record.device_count * record.physical_cores_per_device <= kMaxCores &&
+                      between(record.max_logical_core_size, 1, record.physical_cores_per_device) &&
+                      between(record.default_logical_core_size, 1, record.max_logical_core_size) &&
+                      record.physical_cores_per_device % record.max_logical_core_size == 0 &&
+                      record.max_logical_core_size % record.default_logical_core_size == 0 &&
+                      between(record.hbm_per_device, 1, kMaxStacksPerDevice) &&
+                      record.physical_cores_per_device % record.hbm_per_device == 0 &&
+                      record.device_count * record.hbm_per_device <= kMaxStacks &&
+                      between(record.dma_engines, 1, 1024) &&
+                      between(record.queues_per_engine, 1, 256);
   if (!counts) {
     return damaged("the instance type has impossible counts");
   }
@@ -145,8 +143,7 @@ Result<InstanceProfile> load_profile(const ProfileRecord& untrusted, const Devic
   info.emulated = true;
   info.instance_type = load_text(record.instance_type, sizeof(record.instance_type));
   info.instance_id = load_text(record.instance_id, sizeof(record.instance_id));
-  info.neuroncore_version =
-      load_text(record.neuroncore_version, sizeof(record.neuroncore_version));
+  info.neuroncore_version = load_text(record.neuroncore_version, sizeof(record.neuroncore_version));
   info.architecture = static_cast<Architecture>(record.architecture);
   info.device_count = static_cast<int>(record.device_count);
   info.physical_cores_per_device = static_cast<int>(record.physical_cores_per_device);
@@ -158,15 +155,13 @@ Result<InstanceProfile> load_profile(const ProfileRecord& untrusted, const Devic
   info.hbm_base.assign(record.hbm_base, record.hbm_base + record.hbm_per_device);
   profile.dma_engines = static_cast<int>(record.dma_engines);
   profile.queues_per_engine = static_cast<int>(record.queues_per_engine);
-  profile.host_address_base = record.host_address_base;
   for (int i = 0; i < info.device_count; ++i) {
     const DeviceRecord device_record = devices[i];
     ONRT_RETURN_IF_ERROR(check_device(device_record, i, info.device_count));
     DeviceInfo device;
     device.index = i;
     device.pci_bdf = load_text(device_record.bdf, sizeof(device_record.bdf));
-    device.cpu_affinity =
-        load_text(device_record.cpu_affinity, sizeof(device_record.cpu_affinity));
+    device.cpu_affinity = load_text(device_record.cpu_affinity, sizeof(device_record.cpu_affinity));
     device.numa_node = device_record.numa_node;
     device.connected_devices.assign(device_record.links,
                                     device_record.links + device_record.link_count);
@@ -215,7 +210,7 @@ void ControlMapping::reset() {
 
 Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& profile,
                                             uint64_t committed_limit, CrashPlan& crash) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) {
     return Status(NRT_FAILURE, format("machine control file: {}", std::strerror(errno)));
   }
@@ -241,8 +236,8 @@ Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& 
   void* memory = ::mmap(nullptr, sizeof(ControlFile), PROT_READ | PROT_WRITE, MAP_SHARED,
                         mapping.fd_.get(), 0);
   if (memory == MAP_FAILED) {
-    return Status(NRT_RESOURCE, format("mapping the machine's control file: {}",
-                                       std::strerror(errno)));
+    return Status(NRT_RESOURCE,
+                  format("mapping the machine's control file: {}", std::strerror(errno)));
   }
   mapping.control_ = static_cast<ControlFile*>(memory);
   if (load(mapping->header.boot_nonce) != boot_nonce()) {
@@ -253,10 +248,11 @@ Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& 
 
 Status ControlMapping::create(const InstanceProfile& profile, uint64_t committed_limit,
                               CrashPlan& crash) {
-  if (control_ == nullptr || std::memcmp(control_->header.magic, kMagic.data(), kMagic.size()) != 0) {
+  if (control_ == nullptr ||
+      std::memcmp(control_->header.magic, kMagic.data(), kMagic.size()) != 0) {
     if (::ftruncate(fd_.get(), 0) != 0 || ::ftruncate(fd_.get(), sizeof(ControlFile)) != 0) {
-      return Status(NRT_RESOURCE, format("making the machine's control file: {}",
-                                         std::strerror(errno)));
+      return Status(NRT_RESOURCE,
+                    format("making the machine's control file: {}", std::strerror(errno)));
     }
   } else {
     std::memset(control_->header.magic, 0, sizeof(control_->header.magic));
@@ -264,11 +260,11 @@ Status ControlMapping::create(const InstanceProfile& profile, uint64_t committed
   }
   ONRT_CRASH_POINT(crash, create_control_sized);
   if (control_ == nullptr) {
-    void* memory = ::mmap(nullptr, sizeof(ControlFile), PROT_READ | PROT_WRITE, MAP_SHARED,
-                          fd_.get(), 0);
+    void* memory =
+        ::mmap(nullptr, sizeof(ControlFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     if (memory == MAP_FAILED) {
-      return Status(NRT_RESOURCE, format("mapping the machine's control file: {}",
-                                         std::strerror(errno)));
+      return Status(NRT_RESOURCE,
+                    format("mapping the machine's control file: {}", std::strerror(errno)));
     }
     control_ = static_cast<ControlFile*>(memory);
   }
@@ -296,13 +292,14 @@ Status ControlMapping::create(const InstanceProfile& profile, uint64_t committed
 Status ControlMapping::reserve(const void* field, size_t size) {
   const auto offset = static_cast<off_t>(reinterpret_cast<const char*>(field) -
                                          reinterpret_cast<const char*>(control_));
-  if (size == 0 || ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, offset,
-                               static_cast<off_t>(size)) == 0) {
+  if (size == 0 ||
+      ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, offset, static_cast<off_t>(size)) == 0) {
     return ok_status();
   }
   if (errno == EOPNOTSUPP) {
-    return Status(NRT_FAILURE, "the file system of the machine's folder can't reserve space "
-                               "(fallocate): choose another OPENNRT_MACHINE_DIR");
+    return Status(NRT_FAILURE,
+                  "the file system of the machine's folder can't reserve space "
+                  "(fallocate): choose another OPENNRT_MACHINE_DIR");
   }
   return Status(NRT_RESOURCE, format("the machine's control file needs {} more: {}",
                                      format_bytes(size), std::strerror(errno)));

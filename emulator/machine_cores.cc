@@ -29,12 +29,12 @@ std::string core_span(int first, int last) {
 Result<int> MachineFile::claim(int start, int count, int step) {
   ONRT_RETURN_IF_ERROR(check_process());
   if (count <= 0 || count > physical_cores() || start > physical_cores() - count) {
-    return Status(NRT_INVALID,
-                  start < 0 ? format("{} cores were asked for, the machine has {}", count / step,
-                                     physical_cores() / step)
-                            : format("cores {} were asked for, the machine has {} cores",
-                                     core_span(start / step, (start + count) / step - 1),
-                                     physical_cores() / step));
+    return Status(NRT_INVALID, start < 0
+                                   ? format("{} cores were asked for, the machine has {}",
+                                            count / step, physical_cores() / step)
+                                   : format("cores {} were asked for, the machine has {} cores",
+                                            core_span(start / step, (start + count) / step - 1),
+                                            physical_cores() / step));
   }
   const MutexLock lock(mutex_);
   ONRT_RETURN_IF_ERROR(begin(JournalOperation::kClaim));
@@ -169,8 +169,7 @@ Result<std::vector<CoreOwner>> MachineFile::owners() {
       continue;
     }
     const ProcessRecord& process = control_->processes[owner - 1];
-    owners.push_back(
-        {core, process.pid, load_text(process.command, sizeof(process.command))});
+    owners.push_back({core, process.pid, load_text(process.command, sizeof(process.command))});
   }
   return owners;
 }

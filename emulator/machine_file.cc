@@ -30,7 +30,7 @@ std::pair<uint64_t, uint64_t> inode_of(const struct stat& status) {
 
 // Half of what the file system, and for tmpfs the memory, has free.
 uint64_t default_committed_limit(int folder) {
-  struct statfs status {};
+  struct statfs status{};
   if (::fstatfs(folder, &status) != 0) {
     return 1ULL << 30;
   }
@@ -46,8 +46,7 @@ bool same_profile(const InstanceProfile& a, const InstanceProfile& b) {
     return std::tie(p.info.instance_type, p.info.architecture, p.info.device_count,
                     p.info.physical_cores_per_device, p.info.default_logical_core_size,
                     p.info.max_logical_core_size, p.info.hbm_per_device, p.info.hbm_bytes,
-                    p.info.hbm_base, p.info.neuroncore_version, p.dma_engines,
-                    p.queues_per_engine, p.host_address_base);
+                    p.info.hbm_base, p.info.neuroncore_version, p.dma_engines, p.queues_per_engine);
   };
   return key(a) == key(b) &&
          std::equal(a.info.devices.begin(), a.info.devices.end(), b.info.devices.begin(),
@@ -66,14 +65,15 @@ Result<std::shared_ptr<MachineFile>> MachineFile::attach(const Context& context,
                                                          const AttachOptions& options) {
   ProcessMachines& machines = process_machines();
   if (machines.parent_joined) {
-    return Status(NRT_FAILURE, "this process is in state CHILD: its parent used the machine before "
-                               "fork(); exec a new program or attach only after fork()");
+    return Status(NRT_FAILURE,
+                  "this process is in state CHILD: its parent used the machine before "
+                  "fork(); exec a new program or attach only after fork()");
   }
   ONRT_ASSIGN_OR_RETURN(const Sharing sharing, sharing_of(context));
   while (true) {
     {
       const MutexLock registry_lock(machines.mutex);
-      struct stat status {};
+      struct stat status{};
       const bool exists = ::stat((place.directory + "/locks").c_str(), &status) == 0;
       const auto known =
           exists ? machines.by_inode.find(inode_of(status)) : machines.by_inode.end();
@@ -102,7 +102,7 @@ Result<std::shared_ptr<MachineFile>> MachineFile::join_new(
     ONRT_RETURN_IF_ERROR(
         file->join(context, profile, options).annotate("machine " + place.directory));
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file->locks_.fd(), &status) == 0) {
     machines.by_inode[inode_of(status)] = file;
   }
@@ -116,7 +116,7 @@ MachineFile::~MachineFile() {
   ProcessMachines& machines = process_machines();
   const MutexLock registry_lock(machines.mutex);
   detach();
-  struct stat status {};
+  struct stat status{};
   if (::fstat(locks_.fd(), &status) == 0) {
     machines.by_inode.erase(inode_of(status));
   }
@@ -126,8 +126,9 @@ MachineFile::~MachineFile() {
 
 Status MachineFile::check_process() const {
   if (is_forked_child(fork_generation_)) {
-    return Status(NRT_FAILURE, "this process is in state CHILD: a forked child can't use the "
-                               "machine of its parent");
+    return Status(NRT_FAILURE,
+                  "this process is in state CHILD: a forked child can't use the "
+                  "machine of its parent");
   }
   return ok_status();
 }
@@ -140,10 +141,10 @@ Status MachineFile::join(const Context& context, const InstanceProfile& profile,
   ONRT_RETURN_IF_ERROR(open_files(context));
   // The machine lock is held from here; closing the file on failure drops it.
   ONRT_CRASH_POINT(crash_, attach_locked);
-  ONRT_ASSIGN_OR_RETURN(UniqueFd control, open_machine_file(folder_.get(), "control",
-                                                            O_RDWR | O_CREAT, sharing_));
-  ONRT_ASSIGN_OR_RETURN(control_, ControlMapping::open(std::move(control), profile,
-                                                       committed_limit_, crash_));
+  ONRT_ASSIGN_OR_RETURN(UniqueFd control,
+                        open_machine_file(folder_.get(), "control", O_RDWR | O_CREAT, sharing_));
+  ONRT_ASSIGN_OR_RETURN(
+      control_, ControlMapping::open(std::move(control), profile, committed_limit_, crash_));
   ONRT_RETURN_IF_ERROR(adopt_profile(profile));
   if (!explicit_limit_) {
     committed_limit_ = load(control_->header.committed_limit);
@@ -189,8 +190,8 @@ Status MachineFile::open_files(const Context& context) {
 }
 
 Result<bool> MachineFile::still_in_place() const {
-  struct stat opened {};
-  struct stat named {};
+  struct stat opened{};
+  struct stat named{};
   if (::fstat(locks_.fd(), &opened) != 0) {
     return Status(NRT_FAILURE, format("machine file locks: {}", std::strerror(errno)));
   }
@@ -206,8 +207,8 @@ Status MachineFile::read_settings(const Context& context) {
   }
   const auto bytes = parse_bytes(backing);
   if (!bytes) {
-    return Status(NRT_INVALID, format("OPENNRT_EMU_HBM_BACKING='{}': expected a size such as 8GiB",
-                                      backing));
+    return Status(NRT_INVALID,
+                  format("OPENNRT_EMU_HBM_BACKING='{}': expected a size such as 8GiB", backing));
   }
   explicit_limit_ = true;
   committed_limit_ = *bytes;
@@ -262,9 +263,8 @@ Status MachineFile::take_slot(const Context& context, const AttachOptions& optio
     slot_ = slot;
     return ok_status();
   }
-  return Status(NRT_RESOURCE,
-                format("machine '{}' is used by {} processes, that is all it allows", place_.name,
-                       kMaxProcesses));
+  return Status(NRT_RESOURCE, format("machine '{}' is used by {} processes, that is all it allows",
+                                     place_.name, kMaxProcesses));
 }
 
 void MachineFile::fill_slot(int slot, const Context& context, const AttachOptions& options) {
@@ -303,7 +303,7 @@ void MachineFile::detach() {
 
 Status MachineFile::begin(JournalOperation operation) {
   ONRT_RETURN_IF_ERROR(locks_.lock(kMachineLockByte, kLockTimeout));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(locks_.fd(), &status) != 0 || status.st_nlink == 0) {
     locks_.unlock(kMachineLockByte, 1);
     return Status(NRT_FAILURE, format("machine '{}' was removed while in use", place_.name));

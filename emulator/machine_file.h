@@ -123,8 +123,8 @@ class MachineFile {
       const InstanceProfile& profile, const AttachOptions& options, ProcessMachines& machines);
   Status open_files(const Context& context) ONRT_REQUIRES(mutex_);
   Result<bool> still_in_place() const;
-  Status join(const Context& context, const InstanceProfile& profile,
-              const AttachOptions& options) ONRT_REQUIRES(mutex_);
+  Status join(const Context& context, const InstanceProfile& profile, const AttachOptions& options)
+      ONRT_REQUIRES(mutex_);
   Status adopt_profile(const InstanceProfile& wanted) ONRT_REQUIRES(mutex_);
   Status read_settings(const Context& context);
   Status take_slot(const Context& context, const AttachOptions& options) ONRT_REQUIRES(mutex_);

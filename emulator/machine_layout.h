@@ -56,8 +56,7 @@ struct ProfileRecord {
   uint32_t queues_per_engine;
   uint64_t hbm_bytes;
   uint64_t hbm_base[kMaxStacksPerDevice];
-  uint64_t host_address_base;
-  uint8_t unused[32];
+  uint8_t unused[40];
 };
 static_assert(sizeof(ProfileRecord) == 256);
 
@@ -166,7 +165,7 @@ struct ControlHeader {
   uint64_t file_bytes;    // sizeof(ControlFile)
   uint64_t boot_nonce;    // of the boot in which it was made
   uint64_t committed_limit;
-  uint64_t created_at;  // CLOCK_REALTIME, s
+  uint64_t created_at;       // CLOCK_REALTIME, s
   uint32_t slot_high_water;  // slots at and above it were never used
   uint8_t unused0[12];
 };

@@ -26,10 +26,9 @@ constexpr uint64_t round_up(uint64_t value, uint64_t grain) {
 }
 
 uint64_t free_of_file_system(int folder) {
-  struct statvfs status {};
-  return ::fstatvfs(folder, &status) == 0
-             ? static_cast<uint64_t>(status.f_bavail) * status.f_frsize
-             : 0;
+  struct statvfs status{};
+  return ::fstatvfs(folder, &status) == 0 ? static_cast<uint64_t>(status.f_bavail) * status.f_frsize
+                                          : 0;
 }
 
 }  // namespace
@@ -175,8 +174,7 @@ Result<std::shared_ptr<Extent>> MachineFile::allocate_locked(int stack, uint64_t
   ONRT_CRASH_POINT(crash_, allocate_entry_filled);
   publish(record.state, static_cast<uint32_t>(ExtentState::kOwned));
   ONRT_CRASH_POINT(crash_, allocate_owned);
-  auto extent =
-      std::make_shared<Extent>(stack, entry, offset, size, static_cast<std::byte*>(data));
+  auto extent = std::make_shared<Extent>(stack, entry, offset, size, static_cast<std::byte*>(data));
   ONRT_CRASH_POINT(crash_, allocate_done);
   return extent;
 }
@@ -208,7 +206,7 @@ Result<int> MachineFile::stack_file(int stack) {
   ONRT_RETURN_IF_ERROR(free_entry(stack).status());
   ONRT_ASSIGN_OR_RETURN(UniqueFd fd, open_machine_file(folder_.get(), stack_file_name(stack),
                                                        O_RDWR | O_CREAT, sharing_));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0 ||
       (static_cast<uint64_t>(status.st_size) < profile_.info.hbm_bytes &&
        ::ftruncate(fd.get(), static_cast<off_t>(profile_.info.hbm_bytes)) != 0)) {
@@ -225,8 +223,7 @@ Result<int> MachineFile::share(int stack) {
   ONRT_ASSIGN_OR_RETURN(const int fd, stack_file(stack));
   const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) {
-    return Status(NRT_RESOURCE, format("sharing {}: {}", stack_name(stack),
-                                       std::strerror(errno)));
+    return Status(NRT_RESOURCE, format("sharing {}: {}", stack_name(stack), std::strerror(errno)));
   }
   return copy;
 }

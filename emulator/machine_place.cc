@@ -29,7 +29,7 @@ std::string environment(const char* name) {
 
 // Size of the file system of an existing folder; 0 when there is none.
 uint64_t file_system_bytes(const std::string& folder) {
-  struct statvfs status {};
+  struct statvfs status{};
   if (::statvfs(folder.c_str(), &status) != 0) {
     return 0;
   }
@@ -59,9 +59,10 @@ Root default_root() {
     return {own_folder_in("/dev/shm"), ""};
   }
   Root root{own_folder_in(temporary_folder()), ""};
-  root.note = format("/dev/shm holds only {}: the emulated machine is kept in {}, which is slower "
-                     "on a disk",
-                     format_bytes(file_system_bytes("/dev/shm")), root.path);
+  root.note = format(
+      "/dev/shm holds only {}: the emulated machine is kept in {}, which is slower "
+      "on a disk",
+      format_bytes(file_system_bytes("/dev/shm")), root.path);
   return root;
 }
 
@@ -85,8 +86,8 @@ std::vector<std::string> folders_in(const std::string& parent, std::string_view 
 
 Status check_name(std::string_view name) {
   const bool good = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
   });
   if (!good || name.empty() || name.size() > kLongestName || name.starts_with(".")) {
     return Status(NRT_INVALID, format("machine name '{}': expected 1 to {} letters, digits, '.', "
@@ -123,7 +124,7 @@ std::vector<std::string> reader_roots(const Context& context) {
   }
   std::vector<std::string> roots;
   const auto add = [&](const std::string& root) {
-    struct stat status {};
+    struct stat status{};
     if (::stat(root.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
         std::find(roots.begin(), roots.end(), root) == roots.end()) {
       roots.push_back(root);
@@ -204,8 +205,8 @@ Status make_folders(const std::string& path, const Sharing& sharing) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), sharing.directory_mode() & 0777) == 0) {
       if (sharing.group && ::chown(part.c_str(), static_cast<uid_t>(-1), *sharing.group) != 0) {
-        return Status(NRT_FAILURE, format("{}: giving it to the machine group: {}", part,
-                                          std::strerror(errno)));
+        return Status(NRT_FAILURE,
+                      format("{}: giving it to the machine group: {}", part, std::strerror(errno)));
       }
       if (::chmod(part.c_str(), sharing.directory_mode()) != 0) {
         return Status(NRT_FAILURE, format("{}: {}", part, std::strerror(errno)));
@@ -217,7 +218,7 @@ Status make_folders(const std::string& path, const Sharing& sharing) {
       break;
     }
   }
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
     return Status(NRT_FAILURE, format("making the folder {}: {}", path, std::strerror(errno)));
   }
@@ -231,7 +232,7 @@ Result<UniqueFd> open_folder(const std::string& path, const Sharing& sharing) {
                                                          : std::strerror(errno);
     return Status(NRT_FAILURE, format("machine folder {}: {}", path, why));
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) {
     return Status(NRT_FAILURE, format("machine folder {}: {}", path, std::strerror(errno)));
   }
@@ -248,7 +249,7 @@ Result<UniqueFd> open_machine_file(int folder, const std::string& name, int flag
     return Status(errno == ENOSPC || errno == EMFILE ? NRT_RESOURCE : NRT_FAILURE,
                   format("machine file {}: {}", name, why));
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) {
     return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
   }

@@ -19,9 +19,9 @@ namespace onrt::emu {
 struct MachinePlace {
   std::string root;
   std::string name;
-  std::string directory;  // root/name.v<layout version>
+  std::string directory;         // root/name.v<layout version>
   bool root_was_chosen = false;  // by OPENNRT_MACHINE_DIR
-  std::string note;       // why the root is not the usual one; empty otherwise
+  std::string note;              // why the root is not the usual one; empty otherwise
 };
 
 // Where the machine of OPENNRT_MACHINE (default: `instance_type`) is or would be made:

@@ -251,7 +251,7 @@ Result<InstanceProfile> parse_profile(const JsonValue& json) {
                  {"instance_type", "sources", "architecture", "neuroncore_version", "device_count",
                   "physical_cores_per_device", "default_logical_core_size", "max_logical_core_size",
                   "hbm_per_device", "hbm_mib", "hbm_base", "dma_engines", "queues_per_engine",
-                  "host_address_base", "links", "host", "devices"}));
+                  "links", "host", "devices"}));
   InstanceProfile profile;
   MachineInfo& info = profile.info;
   info.emulated = true;
@@ -269,8 +269,6 @@ Result<InstanceProfile> parse_profile(const JsonValue& json) {
   ONRT_RETURN_IF_ERROR(read_hbm(json, &info));
   ONRT_ASSIGN_OR_RETURN(profile.dma_engines, get_int(json, "dma_engines", 1, 1024));
   ONRT_ASSIGN_OR_RETURN(profile.queues_per_engine, get_int(json, "queues_per_engine", 1, 256));
-  ONRT_ASSIGN_OR_RETURN(const std::string host_base, get_text(json, "host_address_base", 32));
-  ONRT_ASSIGN_OR_RETURN(profile.host_address_base, parse_address("host_address_base", host_base));
   int vcpus = 1;
   if (const JsonValue* host = json.find("host")) {
     ONRT_RETURN_IF_ERROR(check_keys(*host, "'host'", {"vcpus", "memory_gib", "efa"}));

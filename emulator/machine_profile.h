@@ -13,7 +13,7 @@
 //   hbm_per_device             stacks, 1..8; a divisor of physical_cores_per_device
 //   hbm_mib                    size of one stack
 //   hbm_base                   physical address of each stack, "0x4000000000"
-//   dma_engines, queues_per_engine, host_address_base
+//   dma_engines, queues_per_engine
 //   links                      {"kind": "none" | "chain" | "ring" | "torus" | "switch",
 //                               "rows", "columns" (torus), "gib_per_second"}
 //   host                       {"vcpus", "memory_gib", "efa"}
@@ -35,7 +35,6 @@ struct InstanceProfile {
   MachineInfo info;  // name is empty, logical_core_size is the default
   int dma_engines = 0;
   int queues_per_engine = 0;
-  DeviceAddress host_address_base = 0;
 };
 
 // Untrusted text: one type or an array of types. NRT_INVALID that names the type, the key, what was

@@ -50,7 +50,7 @@ ProcessIdentity own_identity() {
   ProcessIdentity self;
   self.pid = ::getpid();
   self.start_time = process_status(self.pid).value_or(ProcessStatus()).start_time;
-  struct stat status {};
+  struct stat status{};
   if (::stat("/proc/self/ns/pid", &status) == 0) {
     self.pid_namespace = status.st_ino;
   }

@@ -13,7 +13,7 @@ namespace onrt::emu {
 namespace {
 
 struct flock range_lock(int type, int64_t start, int64_t count) {
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = static_cast<short>(type);
   lock.l_whence = SEEK_SET;
   lock.l_start = start;
@@ -42,9 +42,10 @@ Status RecordLocks::lock(int64_t byte, std::chrono::milliseconds timeout) {
   std::chrono::microseconds pause{20};
   while (!try_lock(byte, 1)) {
     if (std::chrono::steady_clock::now() > deadline) {
-      return Status(NRT_TIMEOUT, format("the machine's lock was not free within {} ms; pid {} holds "
-                                        "it",
-                                        timeout.count(), holder(byte, 1).value_or(0)));
+      return Status(NRT_TIMEOUT,
+                    format("the machine's lock was not free within {} ms; pid {} holds "
+                           "it",
+                           timeout.count(), holder(byte, 1).value_or(0)));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds{2000});

@@ -156,6 +156,7 @@ struct ProgramImage {
   uint64_t code_size = 0;
   DeviceAddress constants = 0;
   uint64_t constants_size = 0;
+  std::string name;  // of the model, for tools
 };
 
 struct ProgramInfo {
@@ -185,8 +186,9 @@ struct DeviceCounters {
 };
 
 struct MachineRequest {
-  int logical_core_size = 0;  // 0: default of the instance type
-  bool attach = true;         // false: look only (counts, tools); claims and memory are refused
+  int logical_core_size = 0;    // 0: default of the instance type
+  bool attach = true;           // false: look only (counts, tools); claims and memory are refused
+  std::string runtime_version;  // for tools: "2.35.0"
 };
 
 // ---- the seam ---------------------------------------------------------------------------------
