@@ -38,4 +38,14 @@ struct Attribute {
   }
 };
 
+// Null if the key is absent.
+inline const Attribute* find(std::span<const Attribute> attributes, AttributeKey key) {
+  for (const Attribute& attribute : attributes) {
+    if (attribute.key == key) {
+      return &attribute;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace onrt::hir

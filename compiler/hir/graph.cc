@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/hir/graph.h"
 
+#include <algorithm>
+
 #include "compiler/hir/infer.h"
 #include "compiler/hir/status.h"
 #include "runtime/base/format.h"
@@ -127,6 +129,10 @@ Status Graph::check_calls(const Candidate& candidate) {
         return invalid(format("{}: called computation {} ('{}') has no root yet",
                               describe(*this, candidate), id, callee.name));
       }
+      if (callee.depth >= kMaxCallDepth) {
+        return invalid(format("{}: calls are nested deeper than {} levels",
+                              describe(*this, candidate), kMaxCallDepth));
+      }
       for (size_t i = 0; i < callee.parameters.size(); ++i) {
         if (callee.parameters[i] < 0) {
           return invalid(format("{}: called computation {} ('{}') lacks parameter {}",
@@ -191,6 +197,8 @@ Result<ValueId> Graph::append(const Candidate& candidate) {
       for (const int64_t callee : from.ints) {
         int32_t& closed = computations_[static_cast<size_t>(callee)].closed;
         closed = closed < 0 ? closed_count_++ : closed;
+        int32_t& depth = computations_[static_cast<size_t>(candidate.computation)].depth;
+        depth = std::max(depth, computation(static_cast<ComputationId>(callee)).depth + 1);
       }
     }
   }

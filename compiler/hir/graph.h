@@ -25,6 +25,7 @@ inline constexpr ComputationId kEntry = 0;
 inline constexpr size_t kMaxInstructions = size_t{1} << 24;
 inline constexpr size_t kMaxComputations = size_t{1} << 20;
 inline constexpr int64_t kMaxParameters = 16384;
+inline constexpr int32_t kMaxCallDepth = 64;
 
 struct Instruction {
   Opcode opcode = Opcode::kConstant;
@@ -34,14 +35,7 @@ struct Instruction {
   std::span<const Attribute> attributes;
 
   // Null if the attribute is absent.
-  const Attribute* find(AttributeKey key) const {
-    for (const Attribute& attribute : attributes) {
-      if (attribute.key == key) {
-        return &attribute;
-      }
-    }
-    return nullptr;
-  }
+  const Attribute* find(AttributeKey key) const { return hir::find(attributes, key); }
   // Empty if absent.
   std::span<const int64_t> ints(AttributeKey key) const {
     const Attribute* found = find(key);

@@ -26,13 +26,14 @@ std::optional<ncx::ScalarOp> comparison(std::string_view direction, bool total_o
   return std::nullopt;
 }
 
-std::optional<ncx::ScalarOp> scalar_op(const Graph& graph, const Instruction& instruction) {
+std::optional<ncx::ScalarOp> scalar_op(Opcode opcode, std::span<const Attribute> attributes,
+                                       Dtype operand, Dtype result) {
   using ncx::ScalarOp;
-  const OpcodeInfo& info = opcode_info(instruction.opcode);
+  const OpcodeInfo& info = opcode_info(opcode);
   if (info.elementwise) {
     return info.scalar;
   }
-  switch (instruction.opcode) {
+  switch (opcode) {
     case Opcode::kClamp:
       return ScalarOp::kClamp;
     case Opcode::kSelect:
@@ -44,26 +45,24 @@ std::optional<ncx::ScalarOp> scalar_op(const Graph& graph, const Instruction& in
     case Opcode::kReducePrecision:
       return ScalarOp::kReducePrecision;
     case Opcode::kCompare: {
-      const bool total = instruction.find(AttributeKey::kTotalOrder) != nullptr &&
-                         is_floating(graph.shape_of(instruction.operands[0]).dtype);
-      return comparison(instruction.find(AttributeKey::kComparison)->text(), total);
+      const bool total =
+          find(attributes, AttributeKey::kTotalOrder) != nullptr && is_floating(operand);
+      return comparison(find(attributes, AttributeKey::kComparison)->text(), total);
     }
-    case Opcode::kBitcastConvert: {
-      const Dtype from = graph.shape_of(instruction.operands[0]).dtype;
-      const Dtype to = graph.shapes()[instruction.shape].dtype;
-      return dtype_bytes(from) == dtype_bytes(to) ? std::optional(ScalarOp::kBitcastConvert)
-                                                  : std::nullopt;
-    }
+    case Opcode::kBitcastConvert:
+      return dtype_bytes(operand) == dtype_bytes(result)
+                 ? std::optional(ScalarOp::kBitcastConvert)
+                 : std::nullopt;
     default:
       return std::nullopt;
   }
 }
 
-uint64_t scalar_immediate(const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kReducePrecision) {
+uint64_t scalar_immediate(Opcode opcode, std::span<const Attribute> attributes) {
+  if (opcode != Opcode::kReducePrecision) {
     return 0;
   }
-  const auto bits = instruction.ints(AttributeKey::kExponentMantissa);
+  const auto bits = find(attributes, AttributeKey::kExponentMantissa)->ints;
   return static_cast<uint64_t>(bits[0]) | static_cast<uint64_t>(bits[1]) << 8;
 }
 

@@ -13,11 +13,13 @@ namespace onrt::hir {
 // Operation of a compare direction; nothing for an unknown text.
 std::optional<ncx::ScalarOp> comparison(std::string_view direction, bool total_order);
 
-// Nothing if the instruction does not compute result elements from operand elements at the same
-// place: also for bitcast-convert between types of different width.
-std::optional<ncx::ScalarOp> scalar_op(const Graph& graph, const Instruction& instruction);
+// Nothing if the operation does not compute result elements from operand elements at the same
+// place: also for bitcast-convert between types of different width. `operand` is the element type
+// of operand 0.
+std::optional<ncx::ScalarOp> scalar_op(Opcode opcode, std::span<const Attribute> attributes,
+                                       Dtype operand, Dtype result);
 
 // MicroOp::immediate of that operation.
-uint64_t scalar_immediate(const Instruction& instruction);
+uint64_t scalar_immediate(Opcode opcode, std::span<const Attribute> attributes);
 
 }  // namespace onrt::hir

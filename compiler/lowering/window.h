@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided windows on buffers, before buffers have addresses: how views become free.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compiler/hir/shape.h"
+#include "runtime/base/dtype.h"
+
+namespace onrt::lowering {
+
+// Up to hir::kMaxRank integers; copies only what is in use. Thread-compatible.
+class Dims {
+ public:
+  Dims() = default;
+  explicit Dims(std::span<const int64_t> values) { assign(values); }
+  Dims(std::initializer_list<int64_t> values) { assign({values.begin(), values.size()}); }
+  Dims(const Dims& other) { assign(other); }
+  Dims& operator=(const Dims& other) {
+    assign(other);
+    return *this;
+  }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int64_t& operator[](size_t i) { return values_[i]; }
+  int64_t operator[](size_t i) const { return values_[i]; }
+  int64_t back() const { return values_[size_ - 1]; }
+  const int64_t* begin() const { return values_.data(); }
+  const int64_t* end() const { return values_.data() + size_; }
+  void push_back(int64_t value) { values_[size_++] = value; }
+  void pop_back() { --size_; }
+  void resize(size_t size, int64_t value = 0) {
+    std::fill(values_.begin() + size_, values_.begin() + std::max(size, size_), value);
+    size_ = size;
+  }
+  operator std::span<const int64_t>() const { return {values_.data(), size_}; }  // NOLINT(google-explicit-constructor)
+  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+ private:
+  void assign(std::span<const int64_t> values) {
+    size_ = values.size();
+    std::copy(values.begin(), values.end(), values_.begin());
+  }
+
+  size_t size_ = 0;
+  std::array<int64_t, hir::kMaxRank + 1> values_;
+};
+
+using BufferId = int32_t;
+
+// Element (i0, i1, ...) is at byte `offset` + sum(i_d * strides[d]) * dtype_bytes of the buffer.
+struct Window {
+  BufferId buffer = -1;
+  Dtype dtype = Dtype::kF32;
+  int64_t offset = 0;
+  Dims dims;
+  Dims strides;  // in elements; 0 repeats, negative reverses
+
+  bool operator==(const Window&) const = default;
+};
+
+int64_t element_count(std::span<const int64_t> dims);
+Dims dense_strides(std::span<const int64_t> dims);
+Window dense_window(BufferId buffer, Dtype dtype, std::span<const int64_t> dims);
+// Row-major without gaps, from the window's offset.
+bool is_dense(const Window& window);
+
+// Dimension i of the result is dimension order[i] of `window`.
+Window permute(const Window& window, std::span<const int64_t> order);
+// Dimension i of `window` becomes dimension `dimensions[i]` of `dims`; the others repeat.
+Window broadcast(const Window& window, std::span<const int64_t> dims,
+                 std::span<const int64_t> dimensions);
+// start, limit, stride per dimension; bounds hold.
+Window slice(const Window& window, std::span<const int64_t> slice);
+Window reverse(const Window& window, std::span<const int64_t> dimensions);
+// Nothing if no strides give the elements in this order.
+std::optional<Window> reshape(const Window& window, std::span<const int64_t> dims);
+
+// True if dimensions [begin, begin + count) can be one dimension.
+bool can_merge(const Window& window, size_t begin, size_t count);
+
+// A run of neighbouring dimensions.
+struct Run {
+  size_t begin = 0;
+  size_t count = 0;
+};
+// Each run becomes one dimension; all can_merge().
+Window merge(const Window& window, std::span<const Run> runs);
+
+// Fewest runs, in order, that every window can merge. Dimensions of size 1 vanish. A dimension for
+// which fixed[d] is set stays alone; a run never crosses `barrier` (a dimension number).
+std::vector<Run> common_runs(std::span<const Window* const> windows,
+                             std::span<const int64_t> dims, std::span<const bool> fixed,
+                             size_t barrier);
+
+}  // namespace onrt::lowering
