@@ -147,8 +147,8 @@ std::optional<Window> reshape(const Window& window, std::span<const int64_t> dim
 }
 
 std::vector<Run> common_runs(std::span<const Window* const> windows,
-                             std::span<const int64_t> dims, std::span<const bool> fixed,
-                             size_t barrier) {
+                             std::span<const int64_t> dims, size_t begin, size_t end,
+                             uint64_t fixed) {
   std::vector<Run> runs;
   const auto mergeable = [&](const Run& run) {
     return std::ranges::all_of(windows, [&](const Window* window) {
@@ -156,15 +156,14 @@ std::vector<Run> common_runs(std::span<const Window* const> windows,
     });
   };
   bool open = false;  // the last run may grow
-  for (size_t d = 0; d < dims.size(); ++d) {
-    open = open && d != barrier;
+  for (size_t d = begin; d < end; ++d) {
     if (dims[d] == 1) {
       if (!runs.empty() && open) {
         ++runs.back().count;
       }
       continue;
     }
-    const bool alone = !fixed.empty() && fixed[d];
+    const bool alone = (fixed >> d & 1) != 0;
     if (open && !alone) {
       const Run grown{runs.back().begin, d + 1 - runs.back().begin};
       if (mergeable(grown)) {

@@ -94,10 +94,10 @@ struct Run {
 // Each run becomes one dimension; all can_merge().
 Window merge(const Window& window, std::span<const Run> runs);
 
-// Fewest runs, in order, that every window can merge. Dimensions of size 1 vanish. A dimension for
-// which fixed[d] is set stays alone; a run never crosses `barrier` (a dimension number).
+// Fewest runs of dimensions [begin, end) of `dims`, in order, that every window can merge.
+// Dimensions of size 1 vanish. A dimension whose bit in `fixed` is set stays alone.
 std::vector<Run> common_runs(std::span<const Window* const> windows,
-                             std::span<const int64_t> dims, std::span<const bool> fixed,
-                             size_t barrier);
+                             std::span<const int64_t> dims, size_t begin, size_t end,
+                             uint64_t fixed);
 
 }  // namespace onrt::lowering

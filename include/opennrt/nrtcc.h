@@ -164,6 +164,11 @@ typedef struct {
 NRTCC_API nrtcc_status_t nrtcc_compile(const nrtcc_graph_t* graph, const nrtcc_options_t* options,
                                        uint8_t** neff, size_t* size);
 NRTCC_API void nrtcc_free(void* memory);
+/*
+ * What the last successful nrtcc_compile() on this thread wants the user to know, such as f64 that
+ * is computed in f32: lines of text, "" if nothing. Valid until the next compile.
+ */
+NRTCC_API const char* nrtcc_last_warnings(void);
 
 /*
  * The reference interpreter: slow, obvious, the oracle. inputs[i] is parameter i, outputs[i] the

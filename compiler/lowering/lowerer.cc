@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/lowering/lowerer.h"
+
+#include <cstring>
+
+#include "compiler/hir/status.h"
+#include "runtime/base/format.h"
+
+namespace onrt::lowering {
+namespace {
+
+constexpr int64_t kConstantAlignment = 64;
+
+// Room for a computation's last operations: a node adds one op and at most three inputs.
+constexpr size_t kMostOps = ncx::kMaxMicroOps - 4;
+constexpr size_t kMostInputs = ncx::kMaxMicroInputs - 3;
+
+bool is_leaf(hir::Opcode opcode) {
+  return opcode == hir::Opcode::kConstant || opcode == hir::Opcode::kIota;
+}
+
+}  // namespace
+
+Lowerer::Lowerer(const Flat& flat, const LoweringOptions& options)
+    : flat_(flat), options_(options), values_(flat.value_count()) {
+  plan_.kernels.reserve(flat.nodes().size());
+  for (size_t i = 0; i < flat.nodes().size(); ++i) {
+    for (size_t r = 0; r < flat.nodes()[i].results.size(); ++r) {
+      const Ref ref{static_cast<int32_t>(i), static_cast<int32_t>(r)};
+      value(ref).pending = flat.uses(ref);
+    }
+  }
+}
+
+Result<Plan> Lowerer::run() {
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) {
+    const Ref parameter = flat_.parameters()[i];
+    const Type& type = this->type(parameter);
+    plan_.buffers.push_back({Place::kIo, static_cast<int32_t>(i), 0,
+                             static_cast<int64_t>(type.bytes())});
+    set_window(parameter,
+               dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype,
+                            type.dims),
+               -1);
+  }
+  for (size_t i = 0; i < flat_.nodes().size(); ++i) {
+    if (flat_.nodes()[i].live) {
+      ONRT_RETURN_IF_ERROR(lower_node(static_cast<int32_t>(i)));
+    }
+  }
+  std::vector<Window> outputs;
+  for (const Ref output : flat_.outputs()) {
+    outputs.push_back(type(output).elements == 0 ? Window{} : window(output));
+  }
+  ONRT_RETURN_IF_ERROR(lowering::place_outputs(flat_, plan_, outputs));
+  drop_unused(plan_);
+  place_scratch(plan_, options_.fuse);
+  return std::move(plan_);
+}
+
+Status Lowerer::lower_node(int32_t index) {
+  const Node& node = flat_[index];
+  if (node.opcode == hir::Opcode::kParameter || is_leaf(node.opcode)) {
+    return ok_status();
+  }
+  bool empty = true;
+  for (const Type& type : node.results) {
+    empty = empty && type.elements == 0;
+  }
+  if (empty) {  // nothing to compute; windows of no elements are never read
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      set_window({index, static_cast<int32_t>(r)}, new_buffer(node.results[r]), -1);
+    }
+  } else {
+    ONRT_RETURN_IF_ERROR(lower(*this, node, index));
+  }
+  release_operands(node);
+  return ok_status();
+}
+
+// A result of a growing kernel that nobody waits for any more needs no room for an output.
+void Lowerer::release_operands(const Node& node) {
+  for (const Ref operand : node.operands) {
+    Value& used = value(operand);
+    if (--used.pending == 0 && used.reg.list != Reg::List::kNone && !used.has_window) {
+      --kernel(used.kernel).tail.expected;
+    }
+  }
+}
+
+Window Lowerer::new_buffer(const Type& type) {
+  plan_.buffers.push_back({Place::kScratch, 0, 0, static_cast<int64_t>(type.bytes())});
+  return dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims);
+}
+
+int32_t Lowerer::add_kernel(KernelKind kind, const Node& node) {
+  Kernel& made = plan_.kernels.emplace_back();
+  made.kind = kind;
+  made.origin = node.origin;
+  made.attributes = node.attributes.data();
+  made.attribute_count = node.attributes.size();
+  return static_cast<int32_t>(plan_.kernels.size() - 1);
+}
+
+void Lowerer::set_register(Ref result, int32_t kernel_number, Reg reg) {
+  Value& made = value(result);
+  made.kernel = kernel_number;
+  made.reg = reg;
+  kernel(kernel_number).tail.expected += made.pending > 0 ? 1 : 0;
+}
+
+void Lowerer::set_window(Ref result, const Window& window, int32_t kernel_number) {
+  Value& made = value(result);
+  made.kernel = kernel_number;
+  made.window = window;
+  made.has_window = true;
+  made.owns_buffer = kernel_number >= 0;
+}
+
+void Lowerer::set_view(Ref result, const Window& window, Ref base) {
+  set_window(result, window, value(base).kernel);
+  value(result).owns_buffer = false;
+}
+
+Window Lowerer::add_constant(const Type& type, std::span<const std::byte> data) {
+  const int64_t at = (static_cast<int64_t>(plan_.constants.size()) + kConstantAlignment - 1) /
+                     kConstantAlignment * kConstantAlignment;
+  plan_.constants.resize(static_cast<size_t>(at) + data.size());
+  std::memcpy(plan_.constants.data() + at, data.data(), data.size());
+  plan_.buffers.push_back({Place::kConstants, 0, at, static_cast<int64_t>(data.size())});
+  return dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims);
+}
+
+Window Lowerer::constant(Dtype dtype, uint64_t bits) {
+  return add_constant({dtype, {}, 1},
+                      std::as_bytes(std::span(&bits, 1)).first(dtype_bytes(dtype)));
+}
+
+Window Lowerer::window(Ref ref) {
+  Value& wanted = value(ref);
+  if (wanted.has_window) {
+    return wanted.window;
+  }
+  const Node& node = flat_[ref.node];
+  if (node.opcode == hir::Opcode::kConstant) {
+    const Window made =
+        add_constant(type(ref), find(node.attributes, hir::AttributeKey::kLiteral)->data);
+    set_window(ref, made, -1);
+    return made;
+  }
+  if (splat(ref)) {  // a broadcast constant: lower_broadcast() left it to its users
+    const Window base = window(node.operands[0]);
+    Window made = dense_window(base.buffer, base.dtype, type(ref).dims);
+    made.strides.resize(0);
+    made.strides.resize(made.dims.size(), 0);
+    set_window(ref, made, -1);
+    return made;
+  }
+  if (node.opcode == hir::Opcode::kIota) {
+    const int32_t number = add_kernel(KernelKind::kEltwise, node);
+    kernel(number).dims = Dims(type(ref).dims);
+    const Reg reg = operand_register(kernel(number), number, ref);
+    set_register(ref, number, reg);
+  }
+  const Window made = new_buffer(type(ref));
+  Value& value_now = value(ref);
+  Micro& tail = kernel(value_now.kernel).tail;
+  tail.outputs.push_back({value_now.reg, made});
+  tail.expected -= value_now.pending > 0 ? 1 : 0;
+  value_now.window = made;
+  value_now.has_window = true;
+  value_now.owns_buffer = true;
+  return made;
+}
+
+Window Lowerer::dense(Ref ref, const Node& user) {
+  const Window from = window(ref);
+  if (is_dense(from)) {
+    return from;
+  }
+  const Window to = new_buffer(type(ref));
+  const int32_t number = add_kernel(KernelKind::kCopy, user);
+  kernel(number).pieces.push_back({from, to});
+  return to;
+}
+
+std::optional<uint64_t> Lowerer::splat(Ref ref) const {
+  const Node& node = flat_[ref.node];
+  if (node.opcode == hir::Opcode::kBroadcast || node.opcode == hir::Opcode::kReshape) {
+    const Node& operand = flat_[node.operands[0].node];
+    return operand.opcode == hir::Opcode::kConstant ? splat(node.operands[0]) : std::nullopt;
+  }
+  if (node.opcode != hir::Opcode::kConstant || type(ref).elements == 0) {
+    return std::nullopt;
+  }
+  const auto data = find(node.attributes, hir::AttributeKey::kLiteral)->data;
+  const size_t bytes = dtype_bytes(type(ref).dtype);
+  if (data.size() > bytes &&
+      std::memcmp(data.data(), data.data() + bytes, data.size() - bytes) != 0) {
+    return std::nullopt;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, data.data(), bytes);
+  return bits;
+}
+
+// The last kernel that an operand comes from, if it can grow by this operation; else -1.
+int32_t Lowerer::fusion_target(const Type& result, std::span<const Ref> operands) const {
+  int32_t target = -1;
+  for (const Ref operand : operands) {
+    target = std::max(target, value(operand).kernel);
+  }
+  if (!options_.fuse || target < 0) {
+    return -1;
+  }
+  const Kernel& kernel = plan_.kernels[static_cast<size_t>(target)];
+  if (!kernel.fusible() || !std::ranges::equal(kernel.dims, result.dims) ||
+      !fits(kernel, operands, target)) {
+    return -1;
+  }
+  return target;
+}
+
+bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const {
+  const Micro& tail = kernel.tail;
+  if (tail.ops.size() >= kMostOps || tail.inputs.size() + tail.heads.size() >= kMostInputs ||
+      tail.outputs.size() + static_cast<size_t>(tail.expected) + 1 >=
+          static_cast<size_t>(ncx::kMaxOutputs)) {
+    return false;
+  }
+  for (const Ref operand : operands) {
+    const Value& used = value(operand);
+    const Node& node = flat_[operand.node];
+    if (used.reg.list == Reg::List::kNone ? used.kernel == number
+                                          : used.kernel > number) {
+      return false;  // a view of what this kernel itself writes
+    }
+    if (kernel.kind != KernelKind::kGemm || used.kernel == number || splat(operand)) {
+      continue;
+    }
+    if (node.opcode == hir::Opcode::kIota) {
+      return false;  // its place in the product's dimensions is not one dimension's
+    }
+    if (!used.has_window || type(operand).dims.empty()) {
+      continue;  // dense or one element: any run of dimensions can be one
+    }
+    for (const Run& run : kernel.runs) {
+      if (!can_merge(used.window, run.begin, run.count)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+Window Lowerer::operand_window(Ref operand, std::span<const int64_t> dims) {
+  const Window found = window(operand);
+  return found.dims.size() == dims.size() ? found : broadcast(found, dims, {});
+}
+
+Reg Lowerer::operand_register(Kernel& kernel, int32_t number, Ref operand) {
+  const Node& node = flat_[operand.node];
+  const Dtype dtype = type(operand).dtype;
+  if (value(operand).kernel == number && value(operand).reg.list != Reg::List::kNone) {
+    return value(operand).reg;
+  }
+  if (const auto bits = splat(operand)) {
+    return kernel.tail.add_op({ncx::ScalarOp::kConstant, dtype, {}, *bits});
+  }
+  if (node.opcode == hir::Opcode::kIota && type(operand).dims.size() == kernel.dims.size()) {
+    return kernel.tail.add_op(
+        {ncx::ScalarOp::kIota, dtype, {},
+         static_cast<uint64_t>(node.ints(hir::AttributeKey::kDimensions)[0])});
+  }
+  const Dims dims = kernel.dims;
+  const Window found = operand_window(operand, dims);
+  return plan_.kernels[static_cast<size_t>(number)].tail.add_input(found);
+}
+
+Status Lowerer::append_scalar(const Node& node, Ref result, const Micro::Op& op,
+                              std::span<const Ref> operands) {
+  int32_t target = fusion_target(type(result), operands);
+  if (target < 0) {
+    for (const Ref operand : operands) {  // iotas of other dims make kernels of their own first
+      const bool leaf = is_leaf(flat_[operand.node].opcode);
+      if (!splat(operand) && (!leaf || type(operand).dims.size() != type(result).dims.size())) {
+        window(operand);
+      }
+    }
+    target = add_kernel(KernelKind::kEltwise, node);
+    kernel(target).dims = Dims(type(result).dims);
+  }
+  Micro::Op made = op;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    made.operands[i] = operand_register(kernel(target), target, operands[i]);
+  }
+  set_register(result, target, kernel(target).tail.add_op(made));
+  return ok_status();
+}
+
+Window Lowerer::updatable(Ref operand, const Node& node) {
+  const Window found = window(operand);
+  const Value& used = value(operand);
+  if (options_.fuse && used.owns_buffer && flat_.uses(operand) == 1 && is_dense(found) &&
+      plan_.buffers[static_cast<size_t>(found.buffer)].place == Place::kScratch) {
+    return found;
+  }
+  const Window made = new_buffer(type(operand));
+  const int32_t number = add_kernel(KernelKind::kCopy, node);
+  kernel(number).pieces.push_back({found, made});
+  return made;
+}
+
+std::optional<Kernel> Lowerer::take_producer(std::span<const Ref> operands) {
+  const int32_t number = value(operands[0]).kernel;
+  if (!options_.fuse || number < 0 || kernel(number).kind != KernelKind::kEltwise) {
+    return std::nullopt;
+  }
+  Kernel& producer = kernel(number);
+  if (!producer.tail.outputs.empty() ||
+      producer.tail.expected != static_cast<int>(operands.size())) {
+    return std::nullopt;
+  }
+  for (const Ref operand : operands) {
+    const Value& used = value(operand);
+    if (used.kernel != number || used.reg.list == Reg::List::kNone || used.pending != 1) {
+      return std::nullopt;
+    }
+  }
+  Kernel taken = producer;
+  for (const Ref operand : operands) {
+    taken.tail.outputs.push_back({value(operand).reg, Window{}});
+  }
+  producer.kind = KernelKind::kNothing;
+  producer.tail.inputs.clear();
+  return taken;
+}
+
+}  // namespace onrt::lowering

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// From flat HIR to kernels: every value becomes a window on a buffer, a register of a kernel that
+// can still grow, or a leaf (constant, iota) that its users make anew.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/lowering/kernel.h"
+#include "compiler/passes/flat.h"
+
+namespace onrt::lowering {
+
+using hir::Flat;
+using hir::Node;
+using hir::Ref;
+using hir::Type;
+
+struct LoweringOptions {
+  bool fuse = true;  // false (-O0): one kernel per operation, no updates in place
+};
+
+// One run() per object; thread-compatible.
+class Lowerer {
+ public:
+  Lowerer(const Flat& flat, const LoweringOptions& options);
+
+  // Errors: unsupported (the operation is named), internal.
+  Result<Plan> run();
+
+  // ---- for the lower_* functions ----
+
+  const Flat& flat() const { return flat_; }
+  const Type& type(Ref ref) const { return flat_.type(ref); }
+  // One element of these bits, in the constants.
+  Window constant(Dtype dtype, uint64_t bits);
+  // False at -O0.
+  bool fuses() const { return options_.fuse; }
+  // The operand's elements in memory; gives a register or leaf a buffer.
+  Window window(Ref ref);
+  // The same, without gaps and in row-major order: copied if need be.
+  Window dense(Ref ref, const Node& user);
+  // The one element that every element of a value equals, if it is known: its bits.
+  std::optional<uint64_t> splat(Ref ref) const;
+
+  // The result of `node` is a view of `base`'s memory.
+  void set_view(Ref result, const Window& window, Ref base);
+  // The result is complete when kernel `kernel` is.
+  void set_window(Ref result, const Window& window, int32_t kernel);
+
+  Window new_buffer(const Type& type);
+  // The number of the new kernel.
+  int32_t add_kernel(KernelKind kind, const Node& node);
+  Kernel& kernel(int32_t number) { return plan_.kernels[static_cast<size_t>(number)]; }
+  // Result `result` of the kernel's tail register.
+  void set_register(Ref result, int32_t kernel, Reg reg);
+
+  // Appends a scalar operation to a kernel that has its operands, or to a new one.
+  Status append_scalar(const Node& node, Ref result, const Micro::Op& op,
+                       std::span<const Ref> operands);
+  // A buffer with the operand's elements that may be written: the operand's own if nobody else
+  // needs it, else a copy.
+  Window updatable(Ref operand, const Node& node);
+
+  // If `operands` are results of one elementwise kernel that nobody else needs, takes that kernel
+  // out of the plan and returns its computation; outputs are the operands, in order.
+  std::optional<Kernel> take_producer(std::span<const Ref> operands);
+
+  // A computation over scalars as a micro-program with these inputs.
+  // Errors: unsupported if it isn't made of scalar operations, or is too long.
+  Result<ncx::MicroProgram> micro_program(const Node& node, hir::ComputationId computation);
+
+  int32_t producer(Ref ref) const { return value(ref).kernel; }
+  int32_t last_kernel() const { return static_cast<int32_t>(plan_.kernels.size()) - 1; }
+
+ private:
+  struct Value {
+    int32_t kernel = -1;  // that must be complete (window) or is being built (register)
+    Reg reg;
+    bool has_window = false;
+    bool owns_buffer = false;  // the window is all of a scratch buffer, made for this value
+    int32_t pending = 0;       // uses that are still to come
+    Window window;
+  };
+
+  Value& value(Ref ref) { return values_[flat_.value_index(ref)]; }
+  const Value& value(Ref ref) const { return values_[flat_.value_index(ref)]; }
+  Status lower_node(int32_t index);
+  void release_operands(const Node& node);
+  int32_t fusion_target(const Type& result, std::span<const Ref> operands) const;
+  bool fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const;
+  Window operand_window(Ref operand, std::span<const int64_t> dims);
+  Reg operand_register(Kernel& kernel, int32_t number, Ref operand);
+  Window add_constant(const Type& type, std::span<const std::byte> data);
+
+  const Flat& flat_;
+  LoweringOptions options_;
+  Plan plan_;
+  std::vector<Value> values_;
+};
+
+// Dispatch over opcodes.def.
+Status lower(Lowerer& lowerer, const Node& node, int32_t index);
+Status lower_scalar_operation(Lowerer& lowerer, const Node& node, int32_t index);
+#define ONRT_OP(name, text, least, most, function) \
+  Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index);
+#include "compiler/hir/opcodes.def"
+
+// Outputs to their slots, aliases kept apart, scratch addresses: after all kernels are made.
+Status place_outputs(const Flat& flat, Plan& plan, std::span<const Window> outputs);
+void drop_unused(Plan& plan);
+void place_scratch(Plan& plan, bool in_place);
+
+}  // namespace onrt::lowering

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses in scratch memory: best fit over the buffers' lives.
+#include <algorithm>
+#include <map>
+
+#include "compiler/lowering/lowerer.h"
+
+namespace onrt::lowering {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// Free and used ranges of [0, end); the end grows when nothing fits.
+class RangeAllocator {
+ public:
+  int64_t allocate(int64_t size) {
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      if (it->second >= size && (best == free_.end() || it->second < best->second)) {
+        best = it;
+      }
+    }
+    if (best == free_.end()) {
+      return grow(size);
+    }
+    const auto [offset, length] = *best;
+    free_.erase(best);
+    if (length > size) {
+      free_.emplace(offset + size, length - size);
+    }
+    return offset;
+  }
+
+  void release(int64_t offset, int64_t size) {
+    auto next = free_.lower_bound(offset);
+    if (next != free_.end() && next->first == offset + size) {
+      size += next->second;
+      next = free_.erase(next);
+    }
+    if (next != free_.begin()) {
+      const auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        previous->second += size;
+        return;
+      }
+    }
+    free_.emplace(offset, size);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t grow(int64_t size) {
+    if (!free_.empty()) {
+      const auto last = std::prev(free_.end());
+      if (last->first + last->second == end_) {
+        const int64_t offset = last->first;
+        free_.erase(last);
+        end_ = offset + size;
+        return offset;
+      }
+    }
+    const int64_t offset = end_;
+    end_ += size;
+    return offset;
+  }
+
+  std::map<int64_t, int64_t> free_;  // offset, length
+  int64_t end_ = 0;
+};
+
+class ScratchPlacer {
+ public:
+  explicit ScratchPlacer(Plan& plan)
+      : plan_(plan), last_use_(plan.buffers.size(), -1), placed_(plan.buffers.size(), false) {
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      const auto use = [&](const Window& window) {
+        last_use_[static_cast<size_t>(window.buffer)] = static_cast<int64_t>(k);
+      };
+      for_each_read(plan.kernels[k], use);
+      for_each_write(plan.kernels[k], use);
+    }
+  }
+
+  void run(bool in_place) {
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      Kernel& kernel = plan_.kernels[k];
+      if (in_place) {
+        for (const Micro::Output& output : kernel.tail.outputs) {
+          take_over(kernel, output.window, static_cast<int64_t>(k));
+        }
+      }
+      for_each_write(kernel, [&](const Window& window) { place(window.buffer); });
+      const auto end_life = [&](const Window& window) {
+        release(window.buffer, static_cast<int64_t>(k));
+      };
+      for_each_read(kernel, end_life);
+      for_each_write(kernel, end_life);
+    }
+    plan_.scratch_bytes = ranges_.end();
+  }
+
+ private:
+  Buffer& buffer(BufferId id) { return plan_.buffers[static_cast<size_t>(id)]; }
+  bool is_scratch(BufferId id) { return buffer(id).place == Place::kScratch; }
+
+  static int64_t room(int64_t bytes) {
+    return std::max<int64_t>((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
+  }
+
+  void place(BufferId id) {
+    if (is_scratch(id) && !placed_[static_cast<size_t>(id)]) {
+      placed_[static_cast<size_t>(id)] = true;
+      buffer(id).offset = ranges_.allocate(room(buffer(id).bytes));
+    }
+  }
+
+  void release(BufferId id, int64_t kernel) {
+    const auto i = static_cast<size_t>(id);
+    if (is_scratch(id) && placed_[i] && last_use_[i] == kernel) {
+      last_use_[i] = -1;  // once
+      ranges_.release(buffer(id).offset, room(buffer(id).bytes));
+    }
+  }
+
+  // The output may have the memory of an input that dies here, if both are the same elements in
+  // the same order and the kernel reads that input in no other way.
+  void take_over(Kernel& kernel, const Window& output, int64_t number) {
+    if (!is_scratch(output.buffer) || placed_[static_cast<size_t>(output.buffer)]) {
+      return;
+    }
+    for (const Window& input : kernel.tail.inputs) {
+      const auto id = static_cast<size_t>(input.buffer);
+      if (!is_scratch(input.buffer) || !placed_[id] || last_use_[id] != number ||
+          buffer(input.buffer).bytes != buffer(output.buffer).bytes ||
+          input.dtype != output.dtype || input.offset != output.offset ||
+          input.dims != output.dims || input.strides != output.strides) {
+        continue;
+      }
+      int reads = 0;
+      for_each_read(kernel, [&](const Window& window) {
+        reads += window.buffer == input.buffer ? 1 : 0;
+      });
+      if (reads == 1) {
+        placed_[static_cast<size_t>(output.buffer)] = true;
+        buffer(output.buffer).offset = buffer(input.buffer).offset;
+        last_use_[id] = -1;  // its memory lives on
+        return;
+      }
+    }
+  }
+
+  Plan& plan_;
+  std::vector<int64_t> last_use_;
+  std::vector<bool> placed_;
+  RangeAllocator ranges_;
+};
+
+}  // namespace
+
+void place_scratch(Plan& plan, bool in_place) { ScratchPlacer(plan).run(in_place); }
+
+}  // namespace onrt::lowering
