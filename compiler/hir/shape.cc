@@ -30,8 +30,8 @@ std::string dims_text(std::span<const int64_t> dims) {
 }
 
 ShapeId ShapeTable::find_or_add(uint64_t hash, const Shape& shape) {
-  const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
+  const auto range = by_hash_.equal_range(hash);
+  for (auto it = range.first; it != range.second; ++it) {
     if (same((*this)[it->second], shape)) {
       return it->second;
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "compiler/hir/scalar.h"
 #include "compiler/hir/status.h"
@@ -320,8 +321,8 @@ class Flattener {
     uint64_t hash = 0;
     if (shared) {
       hash = hash_node(node);
-      const auto [begin, end] = by_hash_.equal_range(hash);
-      for (auto it = begin; it != end; ++it) {
+      const auto range = by_hash_.equal_range(hash);
+      for (auto it = range.first; it != range.second; ++it) {
         if (same_node(flat_[it->second], node)) {
           return results_of(it->second);
         }
