@@ -22,8 +22,8 @@ struct Settings {
 // Fields that a caller with an older, shorter struct doesn't have keep their defaults.
 template <class Field>
 bool has_field(const nrtcc_options_t& options, const Field& field) {
-  const auto end = reinterpret_cast<uintptr_t>(&field) + sizeof(Field) -
-                   reinterpret_cast<uintptr_t>(&options);
+  const auto end =
+      reinterpret_cast<uintptr_t>(&field) + sizeof(Field) - reinterpret_cast<uintptr_t>(&options);
   return options.struct_size >= end;
 }
 
@@ -35,14 +35,15 @@ Status read_auto_cast(const nrtcc_options_t& options, Settings& settings) {
     return hir::unsupported("option auto_cast: 2 (all) is not supported; use 1 (matmult) or 0");
   }
   if (options.auto_cast != 1) {
-    return hir::invalid(format("option auto_cast: expected 0, 1 or 2, found {}",
-                               options.auto_cast));
+    return hir::invalid(
+        format("option auto_cast: expected 0, 1 or 2, found {}", options.auto_cast));
   }
   const int type = has_field(options, options.auto_cast_type) ? options.auto_cast_type : 0;
   if (type != NRTCC_BF16 && type != NRTCC_F16) {
-    return hir::unsupported(format("option auto_cast_type: expected {} (bf16) or {} (f16), found "
-                                   "{}", static_cast<int>(NRTCC_BF16),
-                                   static_cast<int>(NRTCC_F16), type));
+    return hir::unsupported(
+        format("option auto_cast_type: expected {} (bf16) or {} (f16), found "
+               "{}",
+               static_cast<int>(NRTCC_BF16), static_cast<int>(NRTCC_F16), type));
   }
   settings.compile.dot_type = static_cast<Dtype>(type);
   return ok_status();
@@ -68,8 +69,8 @@ Result<Settings> read_options(const nrtcc_options_t* options) {
   }
   if (has_field(*options, options->optimization) && options->optimization != -1) {
     if (options->optimization < 0 || options->optimization > 3) {
-      return hir::invalid(format("option optimization: expected -1 to 3, found {}",
-                                 options->optimization));
+      return hir::invalid(
+          format("option optimization: expected -1 to 3, found {}", options->optimization));
     }
     settings.compile.optimization = options->optimization;
   }
@@ -107,8 +108,7 @@ nrtcc_status_t nrtcc_compile(const nrtcc_graph_t* graph, const nrtcc_options_t* 
     if (!bytes.ok()) {
       return onrt::hir::internal(std::string(bytes.status().message()));
     }
-    ONRT_ASSIGN_OR_RETURN(void* copy,
-                          onrt::nrtcc::allocate_copy(bytes->data(), bytes->size()));
+    ONRT_ASSIGN_OR_RETURN(void* copy, onrt::nrtcc::allocate_copy(bytes->data(), bytes->size()));
     onrt::nrtcc::last_warnings = std::move(warnings);
     *neff = static_cast<uint8_t*>(copy);
     *size = bytes->size();

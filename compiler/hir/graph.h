@@ -49,7 +49,7 @@ struct Computation {
   std::vector<ValueId> parameters;  // by number; -1: not appended yet
   ValueId root = -1;
   int32_t closed = -1;  // order in which calls closed computations; -1: open
-  int32_t depth = 1;                // levels of calls below, this one included
+  int32_t depth = 1;    // levels of calls below, this one included
 };
 
 // What an operation is made of before it is in the graph.

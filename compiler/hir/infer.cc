@@ -58,8 +58,7 @@ Result<std::span<const int64_t>> InferContext::dimensions(AttributeKey key, size
   for (const int64_t dim : found) {
     if (dim < 0 || static_cast<size_t>(dim) >= rank || seen[static_cast<size_t>(dim)]) {
       return wrong(format("attribute {}: expected distinct dimensions in [0, {}), found {}",
-                          find_attribute(static_cast<int32_t>(key))->name, rank,
-                          dims_text(found)));
+                          find_attribute(static_cast<int32_t>(key))->name, rank, dims_text(found)));
     }
     seen[static_cast<size_t>(dim)] = true;
   }
@@ -81,8 +80,7 @@ Result<const Computation*> InferContext::callee() const {
 }
 
 Status InferContext::require_signature(const Computation& callee,
-                                       std::span<const ShapeId> parameters,
-                                       ShapeId result) const {
+                                       std::span<const ShapeId> parameters, ShapeId result) const {
   if (callee.parameters.size() != parameters.size()) {
     return wrong(format("computation '{}': expected {} parameters, found {}", callee.name,
                         parameters.size(), callee.parameters.size()));

@@ -46,8 +46,8 @@ Result<ShapeId> infer_broadcast(const InferContext& context) {
   const Shape& from = context.operand(0);
   const Shape& to = context.given();
   if (!to.is_array()) {
-    return context.wrong(format("shape: expected an array, found {}",
-                                context.text(context.given_id())));
+    return context.wrong(
+        format("shape: expected an array, found {}", context.text(context.given_id())));
   }
   ONRT_RETURN_IF_ERROR(context.exactly(AttributeKey::kDimensions, from.rank()).status());
   ONRT_ASSIGN_OR_RETURN(const auto dims, context.dimensions(AttributeKey::kDimensions, to.rank()));
@@ -91,9 +91,10 @@ Result<ShapeId> infer_slice(const InferContext& context) {
     const int64_t limit = slice[3 * i + 1];
     const int64_t stride = slice[3 * i + 2];
     if (start < 0 || limit < start || limit > from.dims[i] || stride < 1) {
-      return context.wrong(format("dimension {}: expected 0 <= start <= limit <= {} and stride >= "
-                                  "1, found start {}, limit {}, stride {}", i, from.dims[i], start,
-                                  limit, stride));
+      return context.wrong(
+          format("dimension {}: expected 0 <= start <= limit <= {} and stride >= "
+                 "1, found start {}, limit {}, stride {}",
+                 i, from.dims[i], start, limit, stride));
     }
     dims[i] = limit == start ? 0 : (limit - start - 1) / stride + 1;
   }
@@ -105,8 +106,8 @@ Result<ShapeId> infer_pad(const InferContext& context) {
   const Shape& from = context.operand(0);
   const Shape& value = context.operand(1);
   if (!value.is_scalar() || value.dtype != from.dtype) {
-    return context.wrong(format("operand 1: expected a scalar {}, found {}",
-                                dtype_name(from.dtype), context.text(context.operand_id(1))));
+    return context.wrong(format("operand 1: expected a scalar {}, found {}", dtype_name(from.dtype),
+                                context.text(context.operand_id(1))));
   }
   ONRT_ASSIGN_OR_RETURN(const auto padding,
                         context.exactly(AttributeKey::kPadding, 3 * from.rank()));
@@ -119,14 +120,17 @@ Result<ShapeId> infer_pad(const InferContext& context) {
     if (std::max(std::abs(low), std::abs(high)) > kMaxExtent || interior < 0 ||
         __builtin_mul_overflow(std::max<int64_t>(from.dims[i] - 1, 0), interior, &inside) ||
         inside > kMaxExtent) {
-      return context.wrong(format("dimension {}: padding low {}, high {}, interior {} is out of "
-                                  "range", i, low, high, interior));
+      return context.wrong(
+          format("dimension {}: padding low {}, high {}, interior {} is out of "
+                 "range",
+                 i, low, high, interior));
     }
     dims[i] = from.dims[i] + inside + low + high;
     if (dims[i] < 0) {
-      return context.wrong(format("dimension {}: padding low {}, high {}, interior {} of {} "
-                                  "elements leaves {}", i, low, high, interior, from.dims[i],
-                                  dims[i]));
+      return context.wrong(
+          format("dimension {}: padding low {}, high {}, interior {} of {} "
+                 "elements leaves {}",
+                 i, low, high, interior, from.dims[i], dims[i]));
     }
   }
   return context.array(from.dtype, dims);
@@ -136,8 +140,8 @@ Result<ShapeId> infer_concatenate(const InferContext& context) {
   ONRT_RETURN_IF_ERROR(context.require_arrays());
   const Shape& first = context.operand(0);
   ONRT_RETURN_IF_ERROR(context.exactly(AttributeKey::kDimensions, 1).status());
-  ONRT_ASSIGN_OR_RETURN(const auto dim, context.dimensions(AttributeKey::kDimensions,
-                                                           first.rank()));
+  ONRT_ASSIGN_OR_RETURN(const auto dim,
+                        context.dimensions(AttributeKey::kDimensions, first.rank()));
   const auto axis = static_cast<size_t>(dim[0]);
   std::vector<int64_t> dims(first.dims.begin(), first.dims.end());
   for (size_t i = 1; i < context.operand_count(); ++i) {

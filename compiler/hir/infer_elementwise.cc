@@ -44,8 +44,8 @@ Status require_type(const InferContext& context, size_t i, Dtype dtype) {
 }
 
 Status refuse_type(const InferContext& context) {
-  return context.wrong(format("element type {} is not one it takes",
-                              dtype_name(context.operand(0).dtype)));
+  return context.wrong(
+      format("element type {} is not one it takes", dtype_name(context.operand(0).dtype)));
 }
 
 }  // namespace
@@ -92,8 +92,10 @@ Result<ShapeId> infer_compare(const InferContext& context) {
   ONRT_RETURN_IF_ERROR(require_equal(context));
   const Attribute* direction = context.find(AttributeKey::kComparison);
   if (direction == nullptr || !comparison(direction->text(), false)) {
-    return context.wrong(format("attribute direction: expected EQ, NE, LT, LE, GT or GE, found "
-                                "'{}'", direction == nullptr ? "" : direction->text()));
+    return context.wrong(
+        format("attribute direction: expected EQ, NE, LT, LE, GT or GE, found "
+               "'{}'",
+               direction == nullptr ? "" : direction->text()));
   }
   return context.array(Dtype::kPred, context.operand(0).dims);
 }
@@ -101,8 +103,8 @@ Result<ShapeId> infer_compare(const InferContext& context) {
 Result<ShapeId> infer_convert(const InferContext& context) {
   ONRT_RETURN_IF_ERROR(context.require_arrays());
   if (!context.given().is_array()) {
-    return context.wrong(format("shape: expected an array, found {}",
-                                context.text(context.given_id())));
+    return context.wrong(
+        format("shape: expected an array, found {}", context.text(context.given_id())));
   }
   return context.array(context.given().dtype, context.operand(0).dims);
 }
@@ -111,8 +113,8 @@ Result<ShapeId> infer_convert(const InferContext& context) {
 Result<ShapeId> infer_bitcast_convert(const InferContext& context) {
   ONRT_RETURN_IF_ERROR(context.require_arrays());
   if (!context.given().is_array()) {
-    return context.wrong(format("shape: expected an array, found {}",
-                                context.text(context.given_id())));
+    return context.wrong(
+        format("shape: expected an array, found {}", context.text(context.given_id())));
   }
   const Shape& from = context.operand(0);
   const Dtype to = context.given().dtype;
@@ -127,9 +129,10 @@ Result<ShapeId> infer_bitcast_convert(const InferContext& context) {
     dims.push_back(from_bytes / to_bytes);
   } else if (from_bytes < to_bytes) {
     if (dims.empty() || dims.back() != to_bytes / from_bytes) {
-      return context.wrong(format("operand 0: expected a last dimension of {} to make one {}, "
-                                  "found {}", to_bytes / from_bytes, dtype_name(to),
-                                  context.text(context.operand_id(0))));
+      return context.wrong(
+          format("operand 0: expected a last dimension of {} to make one {}, "
+                 "found {}",
+                 to_bytes / from_bytes, dtype_name(to), context.text(context.operand_id(0))));
     }
     dims.pop_back();
   }
@@ -151,8 +154,10 @@ Result<ShapeId> infer_reduce_precision(const InferContext& context) {
   }
   ONRT_ASSIGN_OR_RETURN(const auto bits, context.exactly(AttributeKey::kExponentMantissa, 2));
   if (bits[0] < 1 || bits[0] > 11 || bits[1] < 0 || bits[1] > 52) {
-    return context.wrong(format("attribute exponent_mantissa: expected 1..11 and 0..52 bits, found "
-                                "{} and {}", bits[0], bits[1]));
+    return context.wrong(
+        format("attribute exponent_mantissa: expected 1..11 and 0..52 bits, found "
+               "{} and {}",
+               bits[0], bits[1]));
   }
   return context.operand_id(0);
 }

@@ -13,14 +13,18 @@ namespace {
 // Start indices: scalars of one integer type, one per dimension of `array`, from operand `first`.
 Status require_starts(const InferContext& context, size_t first, const Shape& array) {
   if (context.operand_count() - first != array.rank()) {
-    return context.wrong(format("expected {} start indices, one per dimension of operand 0, found "
-                                "{}", array.rank(), context.operand_count() - first));
+    return context.wrong(
+        format("expected {} start indices, one per dimension of operand 0, found "
+               "{}",
+               array.rank(), context.operand_count() - first));
   }
   for (size_t i = first; i < context.operand_count(); ++i) {
     if (!context.operand(i).is_scalar() || !is_integer(context.operand(i).dtype) ||
         context.operand_id(i) != context.operand_id(first)) {
-      return context.wrong(format("operand {}: expected an integer scalar, all start indices of "
-                                  "one type, found {}", i, context.text(context.operand_id(i))));
+      return context.wrong(
+          format("operand {}: expected an integer scalar, all start indices of "
+                 "one type, found {}",
+                 i, context.text(context.operand_id(i))));
     }
   }
   return ok_status();
@@ -49,12 +53,10 @@ struct Indexing {
   std::vector<int64_t> batch_dims;  // dims of the indices but for vector_dim
 };
 
-Result<Indexing> indexing(const InferContext& context, const Shape& operand,
-                          const Shape& indices) {
+Result<Indexing> indexing(const InferContext& context, const Shape& operand, const Shape& indices) {
   Indexing made;
   if (!is_integer(indices.dtype)) {
-    return context.wrong(format("indices: expected integers, found {}",
-                                dtype_name(indices.dtype)));
+    return context.wrong(format("indices: expected integers, found {}", dtype_name(indices.dtype)));
   }
   ONRT_ASSIGN_OR_RETURN(made.index_map,
                         context.dimensions(AttributeKey::kIndexMap, operand.rank()));
@@ -62,33 +64,36 @@ Result<Indexing> indexing(const InferContext& context, const Shape& operand,
                         context.dimensions(AttributeKey::kOperandBatching, operand.rank()));
   ONRT_ASSIGN_OR_RETURN(made.indices_batching,
                         context.dimensions(AttributeKey::kIndicesBatching, indices.rank()));
-  ONRT_ASSIGN_OR_RETURN(const auto vector_dim,
-                        context.exactly(AttributeKey::kIndexVectorDim, 1));
+  ONRT_ASSIGN_OR_RETURN(const auto vector_dim, context.exactly(AttributeKey::kIndexVectorDim, 1));
   if (vector_dim[0] < 0 || static_cast<size_t>(vector_dim[0]) > indices.rank()) {
     return context.wrong(format("attribute index_vector_dim: expected one of [0, {}], found {}",
                                 indices.rank(), vector_dim[0]));
   }
   made.vector_dim = static_cast<size_t>(vector_dim[0]);
-  const int64_t length =
-      made.vector_dim == indices.rank() ? 1 : indices.dims[made.vector_dim];
+  const int64_t length = made.vector_dim == indices.rank() ? 1 : indices.dims[made.vector_dim];
   if (static_cast<int64_t>(made.index_map.size()) != length) {
-    return context.wrong(format("attribute index_map: expected {} dimensions, the length of an "
-                                "index, found {}", length, dims_text(made.index_map)));
+    return context.wrong(
+        format("attribute index_map: expected {} dimensions, the length of an "
+               "index, found {}",
+               length, dims_text(made.index_map)));
   }
   ONRT_RETURN_IF_ERROR(require_disjoint(context, "index_map and operand_batching_dims",
                                         made.index_map, made.operand_batching));
   if (made.operand_batching.size() != made.indices_batching.size()) {
-    return context.wrong(format("batching dimensions: expected as many in operand as in indices, "
-                                "found {} and {}", dims_text(made.operand_batching),
-                                dims_text(made.indices_batching)));
+    return context.wrong(
+        format("batching dimensions: expected as many in operand as in indices, "
+               "found {} and {}",
+               dims_text(made.operand_batching), dims_text(made.indices_batching)));
   }
   for (size_t i = 0; i < made.operand_batching.size(); ++i) {
     const auto in_operand = static_cast<size_t>(made.operand_batching[i]);
     const auto in_indices = static_cast<size_t>(made.indices_batching[i]);
     if (in_indices == made.vector_dim || operand.dims[in_operand] != indices.dims[in_indices]) {
-      return context.wrong(format("batching dimension {}: expected equal sizes outside of "
-                                  "index_vector_dim, found dimension {} of the operand and {} of "
-                                  "the indices", i, in_operand, in_indices));
+      return context.wrong(
+          format("batching dimension {}: expected equal sizes outside of "
+                 "index_vector_dim, found dimension {} of the operand and {} of "
+                 "the indices",
+                 i, in_operand, in_indices));
     }
   }
   for (size_t i = 0; i < indices.rank(); ++i) {
@@ -134,8 +139,10 @@ Result<ShapeId> infer_dynamic_slice(const InferContext& context) {
   ONRT_ASSIGN_OR_RETURN(const auto sizes, context.exactly(AttributeKey::kSliceSizes, from.rank()));
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || sizes[i] > from.dims[i]) {
-      return context.wrong(format("attribute slice_sizes, dimension {}: expected at most {}, found "
-                                  "{}", i, from.dims[i], sizes[i]));
+      return context.wrong(
+          format("attribute slice_sizes, dimension {}: expected at most {}, found "
+                 "{}",
+                 i, from.dims[i], sizes[i]));
     }
   }
   return context.array(from.dtype, sizes);
@@ -172,17 +179,17 @@ Result<ShapeId> infer_gather(const InferContext& context) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool dropped = contains(collapsed, i) || contains(index.operand_batching, i);
     if (sizes[i] < 0 || sizes[i] > operand.dims[i] || (dropped && sizes[i] != 1)) {
-      return context.wrong(format("attribute slice_sizes, dimension {}: expected {}, found {}", i,
-                                  dropped ? std::string("1") :
-                                            format("at most {}", operand.dims[i]), sizes[i]));
+      return context.wrong(
+          format("attribute slice_sizes, dimension {}: expected {}, found {}", i,
+                 dropped ? std::string("1") : format("at most {}", operand.dims[i]), sizes[i]));
     }
     if (!dropped) {
       window.push_back(sizes[i]);
     }
   }
-  ONRT_ASSIGN_OR_RETURN(const auto offset_dims,
-                        context.dimensions(AttributeKey::kOffsetDims,
-                                           window.size() + index.batch_dims.size()));
+  ONRT_ASSIGN_OR_RETURN(
+      const auto offset_dims,
+      context.dimensions(AttributeKey::kOffsetDims, window.size() + index.batch_dims.size()));
   ONRT_ASSIGN_OR_RETURN(const auto dims, weave(context, offset_dims, window, index.batch_dims));
   return context.array(operand.dtype, dims);
 }
@@ -216,8 +223,8 @@ Result<ShapeId> infer_scatter(const InferContext& context) {
   }
   for (size_t i = 0; i < std::min(window.size(), bounds.size()); ++i) {
     if (window[i] > bounds[i]) {
-      return context.wrong(format("window dimension {}: expected at most {}, found {}", i,
-                                  bounds[i], window[i]));
+      return context.wrong(
+          format("window dimension {}: expected at most {}, found {}", i, bounds[i], window[i]));
     }
   }
   if (window.size() != bounds.size()) {

@@ -76,8 +76,7 @@ Result<ShapeId> infer_reduce(const InferContext& context) {
     ONRT_ASSIGN_OR_RETURN(results[i], context.array(array.dtype, kept));
   }
   ONRT_ASSIGN_OR_RETURN(const Computation* callee, context.callee());
-  ONRT_ASSIGN_OR_RETURN(const ShapeId scalar_result,
-                        one_or_tuple(context, {scalars.data(), n}));
+  ONRT_ASSIGN_OR_RETURN(const ShapeId scalar_result, one_or_tuple(context, {scalars.data(), n}));
   ONRT_RETURN_IF_ERROR(context.require_signature(*callee, scalars, scalar_result));
   return one_or_tuple(context, results);
 }
@@ -115,8 +114,8 @@ Result<ShapeId> infer_dot(const InferContext& context) {
     const auto contracting = left ? lhs_contracting : rhs_contracting;
     for (const int64_t dim : contracting) {
       if (std::ranges::find(used, dim) != used.end()) {
-        return context.wrong(format("dimension {} of operand {} is both batch and contracting",
-                                    dim, left ? 0 : 1));
+        return context.wrong(
+            format("dimension {} of operand {} is both batch and contracting", dim, left ? 0 : 1));
       }
       used.push_back(dim);
     }
@@ -124,8 +123,8 @@ Result<ShapeId> infer_dot(const InferContext& context) {
     dims.insert(dims.end(), free.begin(), free.end());
   }
   const Shape& given = context.given();
-  const bool fits = given.is_array() &&
-                    (floats ? is_floating(given.dtype) : is_integer(given.dtype));
+  const bool fits =
+      given.is_array() && (floats ? is_floating(given.dtype) : is_integer(given.dtype));
   return context.array(fits ? given.dtype : lhs.dtype, dims);
 }
 
@@ -135,8 +134,10 @@ Result<ShapeId> infer_rng(const InferContext& context) {
   const Shape& shape = context.given();
   ONRT_ASSIGN_OR_RETURN(const auto kind, context.exactly(AttributeKey::kRngDistribution, 1));
   if (kind[0] != 1 && kind[0] != 2) {
-    return context.wrong(format("attribute distribution: expected 1 (uniform) or 2 (normal), found "
-                                "{}", kind[0]));
+    return context.wrong(
+        format("attribute distribution: expected 1 (uniform) or 2 (normal), found "
+               "{}",
+               kind[0]));
   }
   if (!shape.is_array() || (kind[0] == 2 && !is_floating(shape.dtype))) {
     return context.wrong(format("shape: expected an array of {}, found {}",
@@ -158,8 +159,10 @@ Result<ShapeId> infer_rng_bit_generator(const InferContext& context) {
   ONRT_RETURN_IF_ERROR(context.require_arrays());
   ONRT_ASSIGN_OR_RETURN(const auto algorithm, context.exactly(AttributeKey::kRngAlgorithm, 1));
   if (algorithm[0] < 0 || algorithm[0] > 2) {
-    return context.wrong(format("attribute algorithm: expected 0 (default), 1 (three-fry) or 2 "
-                                "(philox), found {}", algorithm[0]));
+    return context.wrong(
+        format("attribute algorithm: expected 0 (default), 1 (three-fry) or 2 "
+               "(philox), found {}",
+               algorithm[0]));
   }
   const Shape& state = context.operand(0);
   const bool three = algorithm[0] != 1;
@@ -172,8 +175,10 @@ Result<ShapeId> infer_rng_bit_generator(const InferContext& context) {
   if (!given.is_tuple() || given.elements.size() != 2 ||
       !context.shapes()[given.elements[1]].is_array() ||
       !is_integer(context.shapes()[given.elements[1]].dtype)) {
-    return context.wrong(format("shape: expected a tuple of the state and an array of integers, "
-                                "found {}", context.text(context.given_id())));
+    return context.wrong(
+        format("shape: expected a tuple of the state and an array of integers, "
+               "found {}",
+               context.text(context.given_id())));
   }
   const std::array<ShapeId, 2> elements = {context.operand_id(0), given.elements[1]};
   return context.shapes().tuple(elements);

@@ -51,8 +51,8 @@ Result<ShapeId> infer_tuple(const InferContext& context) {
 Result<ShapeId> infer_get_tuple_element(const InferContext& context) {
   const Shape& operand = context.operand(0);
   if (!operand.is_tuple()) {
-    return context.wrong(format("operand 0: expected a tuple, found {}",
-                                context.text(context.operand_id(0))));
+    return context.wrong(
+        format("operand 0: expected a tuple, found {}", context.text(context.operand_id(0))));
   }
   ONRT_ASSIGN_OR_RETURN(const auto index, context.exactly(AttributeKey::kTupleIndex, 1));
   if (index[0] < 0 || static_cast<size_t>(index[0]) >= operand.elements.size()) {
@@ -89,11 +89,11 @@ Result<ShapeId> infer_map(const InferContext& context) {
   }
   const Shape& root = context.graph().shape_of(callee->root);
   if (!root.is_scalar()) {
-    return context.wrong(format("computation '{}', root: expected a scalar, found {}",
-                                callee->name, context.text(context.graph()[callee->root].shape)));
+    return context.wrong(format("computation '{}', root: expected a scalar, found {}", callee->name,
+                                context.text(context.graph()[callee->root].shape)));
   }
-  ONRT_RETURN_IF_ERROR(context.require_signature(*callee, parameters,
-                                                 context.graph()[callee->root].shape));
+  ONRT_RETURN_IF_ERROR(
+      context.require_signature(*callee, parameters, context.graph()[callee->root].shape));
   ONRT_ASSIGN_OR_RETURN(const auto dims,
                         context.dimensions(AttributeKey::kDimensions, first.rank()));
   for (size_t i = 0; i < dims.size(); ++i) {

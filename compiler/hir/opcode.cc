@@ -12,7 +12,8 @@ constexpr std::array<OpcodeInfo, kOpcodes> kTable = {{
   {text, operands, operands, true, ncx::ScalarOp::k##scalar, {}},
 #define ONRT_OP(name, text, least, most, function) \
   {text, least, most, false, ncx::ScalarOp::kConstant, {}},
-#define ONRT_UNSUPPORTED(name, text, reason) {text, 0, 65536, false, ncx::ScalarOp::kConstant, reason},
+#define ONRT_UNSUPPORTED(name, text, reason) \
+  {text, 0, 65536, false, ncx::ScalarOp::kConstant, reason},
 #include "compiler/hir/opcodes.def"
 }};
 

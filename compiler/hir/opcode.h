@@ -24,12 +24,12 @@ inline constexpr int kOpcodes = 0
     ;
 
 struct OpcodeInfo {
-  std::string_view name;      // HLO text
+  std::string_view name;  // HLO text
   int least_operands;
   int most_operands;
-  bool elementwise;           // an ONRT_ELEMENTWISE row
-  ncx::ScalarOp scalar;       // of an ONRT_ELEMENTWISE row
-  std::string_view refusal;   // reason of an ONRT_UNSUPPORTED row; else empty
+  bool elementwise;          // an ONRT_ELEMENTWISE row
+  ncx::ScalarOp scalar;      // of an ONRT_ELEMENTWISE row
+  std::string_view refusal;  // reason of an ONRT_UNSUPPORTED row; else empty
 };
 
 const OpcodeInfo& opcode_info(Opcode opcode);

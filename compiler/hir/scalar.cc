@@ -50,9 +50,8 @@ std::optional<ncx::ScalarOp> scalar_op(Opcode opcode, std::span<const Attribute>
       return comparison(find(attributes, AttributeKey::kComparison)->text(), total);
     }
     case Opcode::kBitcastConvert:
-      return dtype_bytes(operand) == dtype_bytes(result)
-                 ? std::optional(ScalarOp::kBitcastConvert)
-                 : std::nullopt;
+      return dtype_bytes(operand) == dtype_bytes(result) ? std::optional(ScalarOp::kBitcastConvert)
+                                                         : std::nullopt;
     default:
       return std::nullopt;
   }

@@ -26,12 +26,12 @@ enum class ShapeKind : uint8_t { kArray, kTuple, kToken };
 
 struct Shape {
   ShapeKind kind = ShapeKind::kArray;
-  Dtype dtype = Dtype::kF32;           // arrays
-  uint8_t depth = 0;                   // tuples: levels of nesting
-  std::span<const int64_t> dims;       // arrays
-  std::span<const ShapeId> elements;   // tuples
-  int64_t element_count = 0;           // arrays: product of dims
-  int64_t byte_size = 0;               // arrays: of the dense row-major form
+  Dtype dtype = Dtype::kF32;          // arrays
+  uint8_t depth = 0;                  // tuples: levels of nesting
+  std::span<const int64_t> dims;      // arrays
+  std::span<const ShapeId> elements;  // tuples
+  int64_t element_count = 0;          // arrays: product of dims
+  int64_t byte_size = 0;              // arrays: of the dense row-major form
 
   bool is_array() const { return kind == ShapeKind::kArray; }
   bool is_tuple() const { return kind == ShapeKind::kTuple; }

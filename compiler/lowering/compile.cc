@@ -56,16 +56,15 @@ std::vector<NeffTensor> make_tensors(const hir::Flat& flat) {
   std::vector<NeffTensor> tensors;
   for (size_t i = 0; i < flat.parameters().size(); ++i) {
     tensors.push_back(make_tensor(flat.type(flat.parameters()[i]),
-                                  name_of(graph.input_names(), i, "input"),
-                                  TensorUsage::kInput));
+                                  name_of(graph.input_names(), i, "input"), TensorUsage::kInput));
   }
   for (size_t i = 0; i < flat.outputs().size(); ++i) {
     const hir::Type& type = flat.type(flat.outputs()[i]);
     if (type.elements == 0) {
       continue;
     }
-    NeffTensor made = make_tensor(type, name_of(graph.output_names(), i, "output"),
-                                  TensorUsage::kOutput);
+    NeffTensor made =
+        make_tensor(type, name_of(graph.output_names(), i, "output"), TensorUsage::kOutput);
     for (const hir::Alias& alias : graph.aliases()) {
       made.alias_of = static_cast<size_t>(alias.output) == i ? alias.parameter : made.alias_of;
     }
@@ -76,8 +75,8 @@ std::vector<NeffTensor> make_tensors(const hir::Flat& flat) {
 
 std::string make_warnings(const hir::Flat& flat) {
   for (const hir::Node& node : flat.nodes()) {
-    const bool arithmetic = node.opcode != hir::Opcode::kParameter &&
-                            node.opcode != hir::Opcode::kConstant;
+    const bool arithmetic =
+        node.opcode != hir::Opcode::kParameter && node.opcode != hir::Opcode::kConstant;
     for (const hir::Type& type : node.results) {
       if (node.live && arithmetic && type.dtype == Dtype::kF64) {
         return format("{}: f64 is stored as f64 and computed in f32 precision\n",
@@ -90,9 +89,9 @@ std::string make_warnings(const hir::Flat& flat) {
 
 void add_slots(const std::vector<NeffTensor>& tensors, ncx::Program& program) {
   for (const NeffTensor& tensor : tensors) {
-    program.io.push_back({tensor.dtype, tensor.dims, tensor.size_bytes,
-                          tensor.usage == TensorUsage::kInput ? ncx::SlotUsage::kInput
-                                                              : ncx::SlotUsage::kOutput});
+    program.io.push_back(
+        {tensor.dtype, tensor.dims, tensor.size_bytes,
+         tensor.usage == TensorUsage::kInput ? ncx::SlotUsage::kInput : ncx::SlotUsage::kOutput});
   }
 }
 
@@ -106,8 +105,8 @@ const Target* find_target(std::string_view name) {
 Result<Compiled> compile_program(const hir::Graph& graph, const CompileOptions& options) {
   const Target* target = find_target(options.target);
   if (target == nullptr) {
-    return hir::unsupported(format("target '{}': expected trn1, trn1n, inf2, trn2 or trn3",
-                                   options.target));
+    return hir::unsupported(
+        format("target '{}': expected trn1, trn1n, inf2, trn2 or trn3", options.target));
   }
   const bool optimize = options.optimization > 0;
   ONRT_ASSIGN_OR_RETURN(const hir::Flat flat,

@@ -111,9 +111,10 @@ class Emitter {
   // A window of at most kMaxRank dimensions as it is.
   Result<ncx::View> view(const Window& window) {
     if (window.dims.size() > static_cast<size_t>(ncx::kMaxRank)) {
-      return hir::unsupported(format("needs {} dimensions that cannot be merged; an instruction "
-                                     "has {}",
-                                     window.dims.size(), ncx::kMaxRank));
+      return hir::unsupported(
+          format("needs {} dimensions that cannot be merged; an instruction "
+                 "has {}",
+                 window.dims.size(), ncx::kMaxRank));
     }
     const Buffer& buffer = plan_.buffers[static_cast<size_t>(window.buffer)];
     ncx::View made;
@@ -210,9 +211,10 @@ class Emitter {
     std::vector<Run> domain_runs = runs;
     domain_runs.insert(domain_runs.end(), reduced_runs.begin(), reduced_runs.end());
     if (domain_runs.size() > static_cast<size_t>(ncx::kMaxRank)) {
-      return hir::unsupported(format("needs {} dimensions that cannot be merged; an instruction "
-                                     "has {}",
-                                     domain_runs.size(), ncx::kMaxRank));
+      return hir::unsupported(
+          format("needs {} dimensions that cannot be merged; an instruction "
+                 "has {}",
+                 domain_runs.size(), ncx::kMaxRank));
     }
     ncx::Reduce made;
     made.domain = extents(domain_runs, kernel.domain);

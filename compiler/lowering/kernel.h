@@ -100,15 +100,14 @@ struct Kernel {
   std::vector<Window> reads;
   // kScatter, kDynamicUpdateSlice: updated in place.
   std::vector<Window> writes;
-  ncx::MicroProgram combiner;     // kScatter
+  ncx::MicroProgram combiner;  // kScatter
   const hir::Attribute* attributes = nullptr;
-  size_t attribute_count = 0;     // of the HLO operation: kGather, kScatter
+  size_t attribute_count = 0;  // of the HLO operation: kGather, kScatter
   ncx::RngKind rng = ncx::RngKind::kPhilox;
   uint64_t seed = 0;
 
   bool fusible() const {
-    return kind == KernelKind::kEltwise || kind == KernelKind::kReduce ||
-           kind == KernelKind::kGemm;
+    return kind == KernelKind::kEltwise || kind == KernelKind::kReduce || kind == KernelKind::kGemm;
   }
   bool in_place() const {
     return kind == KernelKind::kScatter || kind == KernelKind::kDynamicUpdateSlice;
@@ -156,8 +155,8 @@ enum class Place : uint8_t { kScratch, kIo, kConstants };
 
 struct Buffer {
   Place place = Place::kScratch;
-  int32_t slot = 0;      // kIo: input by parameter number, or inputs + output number
-  int64_t offset = 0;    // kConstants, kScratch: once placed
+  int32_t slot = 0;    // kIo: input by parameter number, or inputs + output number
+  int64_t offset = 0;  // kConstants, kScratch: once placed
   int64_t bytes = 0;
 };
 

@@ -31,15 +31,15 @@ Status lower(Lowerer& lowerer, const Node& node, int32_t index) {
 
 Status lower_scalar_operation(Lowerer& lowerer, const Node& node, int32_t index) {
   const Type& result = node.results[0];
-  const auto op = hir::scalar_op(node.opcode, node.attributes,
-                                 lowerer.type(node.operands[0]).dtype, result.dtype);
+  const auto op = hir::scalar_op(node.opcode, node.attributes, lowerer.type(node.operands[0]).dtype,
+                                 result.dtype);
   const Micro::Op made{*op, result.dtype, {}, hir::scalar_immediate(node.opcode, node.attributes)};
   return lowerer.append_scalar(node, {index, 0}, made, node.operands);
 }
 
-#define ONRT_LOWER_AS_SCALAR(function)                                            \
-  Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index) {    \
-    return lower_scalar_operation(lowerer, node, index);                          \
+#define ONRT_LOWER_AS_SCALAR(function)                                         \
+  Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index) { \
+    return lower_scalar_operation(lowerer, node, index);                       \
   }
 ONRT_LOWER_AS_SCALAR(clamp)
 ONRT_LOWER_AS_SCALAR(compare)
@@ -50,9 +50,9 @@ ONRT_LOWER_AS_SCALAR(select)
 #undef ONRT_LOWER_AS_SCALAR
 
 // Taken apart, inlined or left to users by hir::Flat and Lowerer::window().
-#define ONRT_LOWER_NEVER(function)                                                \
-  Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index) {    \
-    return lower_refused(lowerer, node, index);                                   \
+#define ONRT_LOWER_NEVER(function)                                             \
+  Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index) { \
+    return lower_refused(lowerer, node, index);                                \
   }
 ONRT_LOWER_NEVER(parameter)
 ONRT_LOWER_NEVER(constant)

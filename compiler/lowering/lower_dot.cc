@@ -24,9 +24,7 @@ struct Side {
   size_t free = 0;
 
   Run free_run() const { return {batch, free}; }
-  Run contracting_run() const {
-    return {batch + free, window.dims.size() - batch - free};
-  }
+  Run contracting_run() const { return {batch + free, window.dims.size() - batch - free}; }
   bool canonical() const {
     return can_merge(window, batch, free) &&
            can_merge(window, batch + free, window.dims.size() - batch - free);
@@ -36,8 +34,7 @@ struct Side {
 // The product converts its operands to f32 itself, and from these types that is exact.
 Ref without_widening(const Lowerer& lowerer, Ref operand) {
   const Node& node = lowerer.flat()[operand.node];
-  if (!lowerer.fuses() || node.opcode != Opcode::kConvert ||
-      node.results[0].dtype != Dtype::kF32) {
+  if (!lowerer.fuses() || node.opcode != Opcode::kConvert || node.results[0].dtype != Dtype::kF32) {
     return operand;
   }
   const Dtype from = lowerer.type(node.operands[0]).dtype;
@@ -60,8 +57,8 @@ Side make_side(const Window& window, std::span<const int64_t> batch,
 }
 
 void copy_to_canonical(Lowerer& lowerer, const Node& node, Side& side) {
-  const Window copy = lowerer.new_buffer(
-      {side.window.dtype, side.window.dims, element_count(side.window.dims)});
+  const Window copy =
+      lowerer.new_buffer({side.window.dtype, side.window.dims, element_count(side.window.dims)});
   const int32_t number = lowerer.add_kernel(KernelKind::kCopy, node);
   lowerer.kernel(number).pieces.push_back({side.window, copy});
   side.window = copy;

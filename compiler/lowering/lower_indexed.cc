@@ -43,10 +43,9 @@ Status lower_scatter(Lowerer& lowerer, const Node& node, int32_t index) {
   if (lowerer.type(node.operands[n + 1]).elements == 0) {
     return pass_on(lowerer, node, index);
   }
-  ONRT_ASSIGN_OR_RETURN(
-      ncx::MicroProgram combiner,
-      lowerer.micro_program(node, static_cast<hir::ComputationId>(
-                                      node.ints(AttributeKey::kCalled)[0])));
+  ONRT_ASSIGN_OR_RETURN(ncx::MicroProgram combiner,
+                        lowerer.micro_program(node, static_cast<hir::ComputationId>(
+                                                        node.ints(AttributeKey::kCalled)[0])));
   const std::vector<Window> reads = windows_of(lowerer, node.operands.subspan(n));
   std::vector<Window> writes;
   for (size_t i = 0; i < n; ++i) {

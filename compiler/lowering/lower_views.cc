@@ -68,8 +68,9 @@ Status lower_bitcast(Lowerer& lowerer, const Node& node, int32_t index) {
 Status lower_bitcast_convert(Lowerer& lowerer, const Node& node, int32_t index) {
   const Type& from = lowerer.type(node.operands[0]);
   if (dtype_bytes(from.dtype) == dtype_bytes(node.results[0].dtype)) {
-    return node.opcode == hir::Opcode::kBitcastConvert ? lower_scalar_operation(lowerer, node, index)
-                                                       : retype(lowerer, node, index);
+    return node.opcode == hir::Opcode::kBitcastConvert
+               ? lower_scalar_operation(lowerer, node, index)
+               : retype(lowerer, node, index);
   }
   return retype(lowerer, node, index);
 }
@@ -135,8 +136,7 @@ Status lower_pad(Lowerer& lowerer, const Node& node, int32_t index) {
   Window destination = made;
   for (size_t d = 0; d < from.dims.size(); ++d) {
     const int64_t interior = padding[3 * d + 2];
-    const PadRange range =
-        pad_range(from.dims[d], made.dims[d], padding[3 * d], interior);
+    const PadRange range = pad_range(from.dims[d], made.dims[d], padding[3 * d], interior);
     source_slice.insert(source_slice.end(), {range.source_begin, range.source_end, 1});
     destination.dims[d] = range.source_end - range.source_begin;
     destination.offset += range.destination_begin * made.strides[d] * dtype_bytes(made.dtype);

@@ -36,11 +36,10 @@ Result<Plan> Lowerer::run() {
   for (size_t i = 0; i < flat_.parameters().size(); ++i) {
     const Ref parameter = flat_.parameters()[i];
     const Type& type = this->type(parameter);
-    plan_.buffers.push_back({Place::kIo, static_cast<int32_t>(i), 0,
-                             static_cast<int64_t>(type.bytes())});
+    plan_.buffers.push_back(
+        {Place::kIo, static_cast<int32_t>(i), 0, static_cast<int64_t>(type.bytes())});
     set_window(parameter,
-               dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype,
-                            type.dims),
+               dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims),
                -1);
   }
   for (size_t i = 0; i < flat_.nodes().size(); ++i) {
@@ -132,8 +131,7 @@ Window Lowerer::add_constant(const Type& type, std::span<const std::byte> data) 
 }
 
 Window Lowerer::constant(Dtype dtype, uint64_t bits) {
-  return add_constant({dtype, {}, 1},
-                      std::as_bytes(std::span(&bits, 1)).first(dtype_bytes(dtype)));
+  return add_constant({dtype, {}, 1}, std::as_bytes(std::span(&bits, 1)).first(dtype_bytes(dtype)));
 }
 
 Window Lowerer::window(Ref ref) {
@@ -231,8 +229,7 @@ bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t 
   for (const Ref operand : operands) {
     const Value& used = value(operand);
     const Node& node = flat_[operand.node];
-    if (used.reg.list == Reg::List::kNone ? used.kernel == number
-                                          : used.kernel > number) {
+    if (used.reg.list == Reg::List::kNone ? used.kernel == number : used.kernel > number) {
       return false;  // a view of what this kernel itself writes
     }
     if (kernel.kind != KernelKind::kGemm || used.kernel == number || splat(operand)) {
@@ -269,7 +266,9 @@ Reg Lowerer::operand_register(Kernel& kernel, int32_t number, Ref operand) {
   }
   if (node.opcode == hir::Opcode::kIota && type(operand).dims.size() == kernel.dims.size()) {
     return kernel.tail.add_op(
-        {ncx::ScalarOp::kIota, dtype, {},
+        {ncx::ScalarOp::kIota,
+         dtype,
+         {},
          static_cast<uint64_t>(node.ints(hir::AttributeKey::kDimensions)[0])});
   }
   const Dims dims = kernel.dims;

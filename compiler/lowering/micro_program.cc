@@ -57,19 +57,19 @@ class ComputationWriter {
         if (flat_.graph().shape_of(instruction.operands[0]).depth > 1) {
           return refused(value);
         }
-        return Registers{operands[0][static_cast<size_t>(
-            instruction.ints(hir::AttributeKey::kTupleIndex)[0])]};
+        return Registers{
+            operands[0][static_cast<size_t>(instruction.ints(hir::AttributeKey::kTupleIndex)[0])]};
       case Opcode::kCopy:
       case Opcode::kOptimizationBarrier:
         return operands[0];
       case Opcode::kReshape:
       case Opcode::kBroadcast:
         return flat_.graph().shape_of(value).is_scalar() ? Result<Registers>(operands[0])
-                                                          : refused(value);
+                                                         : refused(value);
       case Opcode::kCall:
-        return write(static_cast<hir::ComputationId>(
-                         instruction.ints(hir::AttributeKey::kCalled)[0]),
-                     operands);
+        return write(
+            static_cast<hir::ComputationId>(instruction.ints(hir::AttributeKey::kCalled)[0]),
+            operands);
       default:
         return write_scalar(value, instruction, operands);
     }
@@ -120,8 +120,7 @@ class ComputationWriter {
 
 }  // namespace
 
-Result<ncx::MicroProgram> Lowerer::micro_program(const Node& node,
-                                                 hir::ComputationId computation) {
+Result<ncx::MicroProgram> Lowerer::micro_program(const Node& node, hir::ComputationId computation) {
   ComputationWriter writer(flat_, node);
   std::vector<Registers> arguments;
   for (size_t i = 0; i < flat_.graph().computation(computation).parameters.size(); ++i) {
@@ -129,8 +128,8 @@ Result<ncx::MicroProgram> Lowerer::micro_program(const Node& node,
   }
   writer.inputs = static_cast<uint16_t>(arguments.size());
   if (arguments.size() > ncx::kMaxMicroInputs || arguments.size() / 2 > ncx::kMaxOutputs) {
-    return hir::unsupported(format("{}: more than {} arrays at once", flat_.describe(node),
-                                   ncx::kMaxOutputs));
+    return hir::unsupported(
+        format("{}: more than {} arrays at once", flat_.describe(node), ncx::kMaxOutputs));
   }
   ONRT_ASSIGN_OR_RETURN(writer.program.results, writer.write(computation, arguments));
   return std::move(writer.program);

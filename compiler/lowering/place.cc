@@ -30,8 +30,7 @@ class OutputPlacer {
         plan_.buffers[static_cast<size_t>(output.source.buffer)] =
             plan_.buffers[static_cast<size_t>(output.slot)];
       } else {
-        const Window slot =
-            dense_window(output.slot, output.source.dtype, output.source.dims);
+        const Window slot = dense_window(output.slot, output.source.dtype, output.source.dims);
         add_copy(output.source, slot, output.number);
       }
     }
@@ -65,19 +64,18 @@ class OutputPlacer {
     for (Output& output : outputs_) {
       const Window& source = output.source;
       const auto id = static_cast<size_t>(source.buffer);
-      output.direct = buffer(source.buffer).place == Place::kScratch && !claimed[id] &&
-                      source.offset == 0 && is_dense(source) &&
-                      element_count(source.dims) * dtype_bytes(source.dtype) ==
-                          buffer(source.buffer).bytes;
+      output.direct =
+          buffer(source.buffer).place == Place::kScratch && !claimed[id] && source.offset == 0 &&
+          is_dense(source) &&
+          element_count(source.dims) * dtype_bytes(source.dtype) == buffer(source.buffer).bytes;
       claimed[id] = claimed[id] || output.direct;
     }
   }
 
   bool is_aliased_input(BufferId id) {
     return buffer(id).place == Place::kIo &&
-           std::ranges::any_of(outputs_, [&](const Output& output) {
-             return output.aliased == buffer(id).slot;
-           });
+           std::ranges::any_of(
+               outputs_, [&](const Output& output) { return output.aliased == buffer(id).slot; });
   }
 
   // Outputs that are copied at the end from an input that an output may overwrite: save it first.
@@ -87,8 +85,8 @@ class OutputPlacer {
       if (output.direct || !is_aliased_input(id)) {
         continue;
       }
-      const bool itself = output.aliased == buffer(id).slot && output.source.offset == 0 &&
-                          is_dense(output.source);
+      const bool itself =
+          output.aliased == buffer(id).slot && output.source.offset == 0 && is_dense(output.source);
       if (itself) {
         continue;  // the copy onto itself changes nothing
       }

@@ -138,9 +138,8 @@ class ScratchPlacer {
         continue;
       }
       int reads = 0;
-      for_each_read(kernel, [&](const Window& window) {
-        reads += window.buffer == input.buffer ? 1 : 0;
-      });
+      for_each_read(kernel,
+                    [&](const Window& window) { reads += window.buffer == input.buffer ? 1 : 0; });
       if (reads == 1) {
         placed_[static_cast<size_t>(output.buffer)] = true;
         buffer(output.buffer).offset = buffer(input.buffer).offset;

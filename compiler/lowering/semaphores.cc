@@ -159,8 +159,8 @@ Reach reach_of(const ncx::View& view) {
   const auto begin = static_cast<int64_t>(view.offset);
   Reach reach{begin, begin + width};
   for (int d = 0; d < view.rank; ++d) {
-    const int64_t span = (view.dims[static_cast<size_t>(d)] - 1) *
-                         view.strides[static_cast<size_t>(d)] * width;
+    const int64_t span =
+        (view.dims[static_cast<size_t>(d)] - 1) * view.strides[static_cast<size_t>(d)] * width;
     (span < 0 ? reach.low : reach.high) += span;
   }
   return reach;
@@ -181,8 +181,7 @@ void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Pro
     Clock wait{};
     const auto visit = [&](const ncx::View& view, bool write) {
       if (view.space != ncx::Space::kConstants) {
-        const size_t memory =
-            view.space == ncx::Space::kScratch ? alias.size() : alias[view.slot];
+        const size_t memory = view.space == ncx::Space::kScratch ? alias.size() : alias[view.slot];
         const Reach reach = reach_of(view);
         raise(wait, memories[memory].access(reach.low, reach.high, write, engine, at));
       }
@@ -208,8 +207,8 @@ void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Pro
     const auto engine = static_cast<size_t>(instruction.engine);
     if (awaited[engine]) {
       instruction.increments.push_back({static_cast<uint16_t>(engine), 1});
-      program.semaphores = std::max<uint32_t>(program.semaphores,
-                                              static_cast<uint32_t>(engine) + 1);
+      program.semaphores =
+          std::max<uint32_t>(program.semaphores, static_cast<uint32_t>(engine) + 1);
     }
   }
 }

@@ -146,14 +146,12 @@ std::optional<Window> reshape(const Window& window, std::span<const int64_t> dim
   return made;
 }
 
-std::vector<Run> common_runs(std::span<const Window* const> windows,
-                             std::span<const int64_t> dims, size_t begin, size_t end,
-                             uint64_t fixed) {
+std::vector<Run> common_runs(std::span<const Window* const> windows, std::span<const int64_t> dims,
+                             size_t begin, size_t end, uint64_t fixed) {
   std::vector<Run> runs;
   const auto mergeable = [&](const Run& run) {
-    return std::ranges::all_of(windows, [&](const Window* window) {
-      return can_merge(*window, run.begin, run.count);
-    });
+    return std::ranges::all_of(
+        windows, [&](const Window* window) { return can_merge(*window, run.begin, run.count); });
   };
   bool open = false;  // the last run may grow
   for (size_t d = begin; d < end; ++d) {

@@ -40,8 +40,12 @@ class Dims {
     std::fill(values_.begin() + size_, values_.begin() + std::max(size, size_), value);
     size_ = size;
   }
-  operator std::span<const int64_t>() const { return {values_.data(), size_}; }  // NOLINT(google-explicit-constructor)
-  bool operator==(const Dims& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  operator std::span<const int64_t>() const {
+    return {values_.data(), size_};
+  }  // NOLINT(google-explicit-constructor)
+  bool operator==(const Dims& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
 
  private:
   void assign(std::span<const int64_t> values) {
@@ -96,8 +100,7 @@ Window merge(const Window& window, std::span<const Run> runs);
 
 // Fewest runs of dimensions [begin, end) of `dims`, in order, that every window can merge.
 // Dimensions of size 1 vanish. A dimension whose bit in `fixed` is set stays alone.
-std::vector<Run> common_runs(std::span<const Window* const> windows,
-                             std::span<const int64_t> dims, size_t begin, size_t end,
-                             uint64_t fixed);
+std::vector<Run> common_runs(std::span<const Window* const> windows, std::span<const int64_t> dims,
+                             size_t begin, size_t end, uint64_t fixed);
 
 }  // namespace onrt::lowering

@@ -28,8 +28,8 @@ bool is_debug(AttributeKey key) {
 uint64_t hash_node(const Node& node) {
   uint64_t hash = mix(static_cast<uint64_t>(node.opcode), node.operands.size());
   for (const Ref& operand : node.operands) {
-    hash = mix(hash, static_cast<uint64_t>(operand.node) << 16 |
-                         static_cast<uint64_t>(operand.result));
+    hash = mix(hash,
+               static_cast<uint64_t>(operand.node) << 16 | static_cast<uint64_t>(operand.result));
   }
   for (const Type& type : node.results) {
     hash = mix(hash, static_cast<uint64_t>(type.dtype));
@@ -154,9 +154,8 @@ class Flattener {
     std::unordered_map<ValueId, Values> tuples;  // values of several arrays
     std::vector<Ref> single(computation.instructions.size());
     const ValueId first = computation.instructions.front();
-    const bool consecutive =
-        computation.instructions.back() - first + 1 ==
-        static_cast<ValueId>(computation.instructions.size());
+    const bool consecutive = computation.instructions.back() - first + 1 ==
+                             static_cast<ValueId>(computation.instructions.size());
     std::unordered_map<ValueId, size_t> position;
     if (!consecutive) {
       for (size_t i = 0; i < single.size(); ++i) {
@@ -287,8 +286,7 @@ class Flattener {
       node.attributes = {&kNoDimensions, 1};
       return add(node);
     }
-    const Dtype operand =
-        operands.empty() ? Dtype::kF32 : flat_.type(operands[0][0]).dtype;
+    const Dtype operand = operands.empty() ? Dtype::kF32 : flat_.type(operands[0][0]).dtype;
     const Shape& shape = graph_.shapes()[instruction.shape];
     if (!shape.is_array() ||
         !scalar_op(instruction.opcode, instruction.attributes, operand, shape.dtype)) {

@@ -23,7 +23,8 @@ bool is_identity_order(std::span<const int64_t> order) {
 
 // A reverse along dimensions of one element, or of none.
 bool reverses_nothing(const Type& type, std::span<const int64_t> dims) {
-  return std::ranges::all_of(dims, [&](int64_t d) { return type.dims[static_cast<size_t>(d)] < 2; });
+  return std::ranges::all_of(dims,
+                             [&](int64_t d) { return type.dims[static_cast<size_t>(d)] < 2; });
 }
 
 // iota, then broadcast, is an iota along another dimension.
@@ -34,8 +35,8 @@ void simplify_broadcast(const Flat& flat, Arena& arena, Node& node) {
   }
   const int64_t along = operand.ints(AttributeKey::kDimensions)[0];
   const int64_t dim = node.ints(AttributeKey::kDimensions)[static_cast<size_t>(along)];
-  const Attribute made{AttributeKey::kDimensions, arena.copy(std::span<const int64_t>(&dim, 1)),
-                       {}};
+  const Attribute made{
+      AttributeKey::kDimensions, arena.copy(std::span<const int64_t>(&dim, 1)), {}};
   node.opcode = Opcode::kIota;
   node.operands = {};
   node.attributes = arena.copy(std::span<const Attribute>(&made, 1));
@@ -63,7 +64,7 @@ Ref simplify(const Flat& flat, Arena& arena, Node& node) {
       return is_identity_order(node.ints(AttributeKey::kDimensions)) ? first : kNone;
     case Opcode::kReverse:
       return reverses_nothing(node.results[0], node.ints(AttributeKey::kDimensions)) ? first
-                                                                                      : kNone;
+                                                                                     : kNone;
     case Opcode::kBroadcast:
       if (same && is_identity_order(node.ints(AttributeKey::kDimensions))) {
         return first;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a graph's text through the compiler and the engine.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/hir/graph.h"
+#include "compiler/lowering/compile.h"
+#include "runtime/base/status.h"
+
+namespace onrt::testing {
+
+using Bytes = std::vector<std::byte>;
+
+template <class T>
+Bytes bytes_of(const std::vector<T>& values) {
+  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+  return {begin, begin + values.size() * sizeof(T)};
+}
+template <class T>
+std::vector<T> values_of(const Bytes& bytes) {
+  const auto* begin = reinterpret_cast<const T*>(bytes.data());
+  return {begin, begin + bytes.size() / sizeof(T)};
+}
+
+struct RunOptions {
+  int optimization = 2;
+  int threads = 1;
+  bool same_memory = false;  // aliased outputs are in their input's memory
+};
+
+// Compiles and runs once; one element per output of the NEFF's table.
+Result<std::vector<Bytes>> run_graph(const hir::Graph& graph, const std::vector<Bytes>& inputs,
+                                     const RunOptions& options);
+Result<std::vector<Bytes>> run_text(std::string_view text, const std::vector<Bytes>& inputs,
+                                    const RunOptions& options);
+
+}  // namespace onrt::testing
