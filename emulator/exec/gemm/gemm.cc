@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocking, threads and the end of the tiles; the arithmetic is in kernel_body.h.
 //
-// Blocked: for a block of columns and a block of k, B is packed once (it then sits in the second
-// cache) and every panel of rows of A is packed by the thread that multiplies it with all of B.
+// Blocked: for a block of columns and a block of k, B is packed once and then sits in the second
+// cache; every panel of rows of A is packed by the thread that multiplies it with all of that B.
+// Sums that wait for the next block of k lie panel by panel, where no two rows of a register tile
+// fall into one cache set.
 // Narrow (few rows): A is packed whole, and each chunk of columns runs through all of k, reading B
 // where it lies if it can. A product with few columns is computed transposed.
 #include "emulator/exec/gemm/gemm.h"
@@ -24,11 +26,15 @@ using gemm_detail::kPanel;
 using gemm_detail::PackJob;
 using gemm_detail::Source;
 using gemm_detail::Sum;
+using gemm_detail::Sums;
 using gemm_detail::SweepJob;
 
 constexpr int64_t kDepth = ncx::kDotBlock;
-constexpr int64_t kBlockColumns = 1024;  // 1 MiB of packed f32
-constexpr int64_t kBlockRows = 2048;     // bounds the sums that wait for the next block of k
+constexpr int64_t kBlockColumns = 1024;  // a block of B is 1 MiB of f32
+constexpr int64_t kBlockRows = 2048;     // bounds the waiting sums: 8 MiB
+// B is read where it lies if there are few rows to repay packing it, and it fits the second cache.
+constexpr int64_t kInPlaceRows = 256;
+constexpr int64_t kInPlaceElements = 1 << 18;
 constexpr int64_t kNarrowColumns = 128;
 constexpr int64_t kPackColumns = 256;
 // Less is not worth a thread's attention (about 5 us); more chunks than kEnoughChunks neither.
@@ -45,6 +51,18 @@ int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / ste
 int64_t multiply_saturated(int64_t a, int64_t b) {
   int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
+// Multiply-adds of one item of the batch, at least 1.
+int64_t operations(const GemmProblem& problem) {
+  const int64_t k = std::max<int64_t>(problem.k, 1);
+  return multiply_saturated(multiply_saturated(problem.m, problem.n), k);
+}
+
+// Whether threads share the items of the batch rather than the inside of each.
+bool batches_are_chunks(const GemmProblem& problem) {
+  return problem.batch >= kEnoughChunks ||
+         (problem.batch > 1 && operations(problem) < 4 * kChunkOperations);
 }
 
 // C^T = B^T * A^T.
@@ -79,6 +97,7 @@ class Multiplication {
         element_(sum_ == Sum::kU64 ? 8 : 4),
         max_rows_(kernels.max_rows[static_cast<size_t>(sum_)]),
         narrow_(p_.m <= max_rows_),
+        share_batches_(batches_are_chunks(p_)),
         direct_(p_.epilogue == nullptr && p_.c.column_stride == 1 &&
                 (p_.c.dtype == Dtype::kF32 || p_.c.dtype == Dtype::kS32 ||
                  p_.c.dtype == Dtype::kU32 || p_.c.dtype == Dtype::kS64 ||
@@ -92,16 +111,13 @@ class Multiplication {
                     format("matrix multiplication {}x{}x{}: no memory for packing buffers", p_.m,
                            p_.n, p_.k));
     }
-    const int64_t work =
-        multiply_saturated(multiply_saturated(p_.m, p_.n), std::max<int64_t>(p_.k, 1));
-    const bool share_batches = p_.batch >= kEnoughChunks || work < 4 * kChunkOperations;
-    if (pool == nullptr || p_.batch == 1 || !share_batches) {
+    if (pool == nullptr || !share_batches_) {
       for (int64_t batch = 0; batch < p_.batch; ++batch) {
         multiply(batch, pool, 0);
       }
       return ok_status();
     }
-    const int64_t group = std::max<int64_t>(1, kChunkOperations / work);
+    const int64_t group = std::max<int64_t>(1, kChunkOperations / operations(p_));
     pool->parallel_for(static_cast<size_t>(divide_up(p_.batch, group)),
                        [&](size_t chunk, int lane) {
                          const int64_t first = static_cast<int64_t>(chunk) * group;
@@ -129,21 +145,20 @@ class Multiplication {
     const int64_t columns =
         round_up(std::min(p_.n, narrow_ ? kNarrowColumns : kBlockColumns), kPanel);
     const int64_t depth = std::min(p_.k, kDepth);
+    const int64_t rows = std::min<int64_t>(p_.m, max_rows_);
     std::array<int64_t, kStorages> elements{};
-    elements[kPackedA] = narrow_ ? p_.m * p_.k : max_rows_ * depth;
-    elements[kPackedB] = depth * columns;
-    if (!direct_) {
-      const bool whole_sums = !narrow_ && p_.k > kDepth;
-      elements[kSums] = whole_sums ? std::min(p_.m, kBlockRows) * columns : 0;
-      elements[kTile] = whole_sums ? 0 : std::min<int64_t>(p_.m, max_rows_) * columns;
-      elements[kTurned] =
-          turned_ && p_.epilogue != nullptr ? std::min<int64_t>(p_.m, max_rows_) * columns : 0;
-    }
-    elements[kBuffer] = gemm_detail::kPackBuffer * 8 / element_;
+    elements[kPackedA] = narrow_ ? p_.m * p_.k : rows * depth;
+    elements[kPackedB] = b_stays() ? 0 : depth * columns;
+    elements[kSums] = !narrow_ && p_.k > kDepth ? std::min(p_.m, kBlockRows) * columns : 0;
+    elements[kTile] = direct_ ? 0 : rows * columns;
+    elements[kTurned] = turned_ && p_.epilogue != nullptr ? rows * columns : 0;
+    elements[kBuffer] = gemm_detail::kPackBuffer;
     scratch_.set_count(lanes * kStorages);
     for (size_t i = 0; i < lanes * kStorages; ++i) {
-      const auto bytes = static_cast<size_t>(elements[i % kStorages] * element_);
-      if (bytes != 0 && scratch_.reserve(i, bytes) == nullptr) {
+      const size_t which = i % kStorages;
+      const bool shared = (which == kPackedB || which == kSums) && !narrow_ && !share_batches_;
+      const auto bytes = static_cast<size_t>(elements[which] * element_);
+      if (bytes != 0 && !(shared && i >= kStorages) && scratch_.reserve(i, bytes) == nullptr) {
         return false;
       }
     }
@@ -207,12 +222,24 @@ class Multiplication {
     return static_cast<std::byte*>(p_.c.data) + offset * element_;
   }
 
-  // ---- narrow ---------------------------------------------------------------------------------
-
   // Whole panels of B may be read in place: f32, columns side by side.
   bool b_in_place() const {
     return sum_ == Sum::kF32 && p_.b.dtype == Dtype::kF32 && p_.b.column_stride == 1;
   }
+
+  void use_b_in_place(int64_t batch, int64_t column, int64_t k, SweepJob& job) const {
+    job.b = source_of(p_.b, batch, 1, column, p_.b.row_stride, k).data;
+    job.b_k_stride = p_.b.row_stride;
+    job.b_panel_stride = kPanel;
+  }
+
+  static void use_packed_b(const std::byte* packed_b, SweepJob& job) {
+    job.b = packed_b;
+    job.b_k_stride = kPanel;
+    job.b_panel_stride = job.k * kPanel;
+  }
+
+  // ---- narrow ---------------------------------------------------------------------------------
 
   void multiply_narrow(int64_t batch, ThreadPool* pool, int lane) const {
     std::byte* packed_a = storage(kPackedA, lane);
@@ -234,126 +261,142 @@ class Multiplication {
   void narrow_strip(int64_t batch, int64_t column, int64_t columns, const std::byte* packed_a,
                     int lane) const {
     const bool in_place = b_in_place() && columns % kPanel == 0;
-    std::byte* sums = direct_ ? c_at(batch, 0, column) : storage(kTile, lane);
     const int64_t padded = round_up(columns, kPanel);
     SweepJob job{};
     job.rows = static_cast<int>(p_.m);
-    job.c = sums;
-    job.c_stride = direct_ ? p_.c.row_stride : padded;
+    job.to = direct_ ? Sums{c_at(batch, 0, column), p_.c.row_stride, kPanel}
+                     : Sums{storage(kTile, lane), padded, kPanel};
     job.columns = direct_ ? columns : padded;
     for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
       job.k = std::min(kDepth, p_.k - k);
       job.a = packed_a + k * p_.m * element_;
-      job.add = k != 0;
       if (in_place) {
-        job.b = source_of(p_.b, batch, 1, column, p_.b.row_stride, k).data;
-        job.b_k_stride = p_.b.row_stride;
-        job.b_panel_stride = kPanel;
+        use_b_in_place(batch, column, k, job);
       } else {
         std::byte* packed_b = storage(kPackedB, lane);
         pack_b(batch, column, columns, k, job.k, lane, packed_b);
-        job.b = packed_b;
-        job.b_k_stride = kPanel;
-        job.b_panel_stride = job.k * kPanel;
+        use_packed_b(packed_b, job);
+      }
+      if (k != 0) {
+        job.from = job.to;
       }
       sweep(job);
     }
     if (!direct_) {
-      finish_.tile(batch, 0, p_.m, column, columns, sums, padded, storage(kTurned, lane));
+      finish_.tile(batch, 0, p_.m, column, columns, job.to.data, padded, storage(kTurned, lane));
     }
   }
 
   // ---- blocked --------------------------------------------------------------------------------
 
-  // One block of B, packed, and the rows that it is multiplied with.
+  // What one block of B is multiplied with.
   struct Block {
-    int64_t batch, column, columns, k, depth, row, rows;
-    const std::byte* packed_b;
-    std::byte* sums;      // shared, [rows][padded]; null: the lane's tile or C
-    int64_t column_step;  // columns per chunk
+    int64_t batch, row, rows, column, columns, k, depth;
+    std::byte* packed_b;
+    std::byte* sums;  // null when k is one block
+  };
+  // Part of a block, within one panel of rows; rows and columns of C.
+  struct Strip {
+    int64_t row, rows, column, columns;
   };
 
+  // Columns % kPanel == 0 and every row of B complete.
+  bool b_stays() const {
+    return !narrow_ && b_in_place() && p_.n % kPanel == 0 && p_.m <= kInPlaceRows &&
+           p_.k * p_.n <= kInPlaceElements;
+  }
+
   void multiply_blocked(int64_t batch, ThreadPool* pool, int lane) const {
-    const bool whole_sums = !direct_ && p_.k > kDepth;
-    std::byte* packed_b = storage(kPackedB, lane);
     for (int64_t row = 0; row < p_.m; row += kBlockRows) {
       for (int64_t column = 0; column < p_.n; column += kBlockColumns) {
         for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
-          Block block{batch,
-                      column,
-                      std::min(kBlockColumns, p_.n - column),
-                      k,
-                      std::min(kDepth, p_.k - k),
-                      row,
-                      std::min(kBlockRows, p_.m - row),
-                      packed_b,
-                      whole_sums ? storage(kSums, lane) : nullptr,
-                      0};
-          block.column_step = column_step(block);
-          pack_block(block, pool, lane, packed_b);
+          const Block block{batch,
+                            row,
+                            std::min(kBlockRows, p_.m - row),
+                            column,
+                            std::min(kBlockColumns, p_.n - column),
+                            k,
+                            std::min(kDepth, p_.k - k),
+                            storage(kPackedB, lane),
+                            p_.k > kDepth ? storage(kSums, lane) : nullptr};
+          if (!b_stays()) {
+            pack_block(block, pool, lane);
+          }
           multiply_block(block, pool, lane);
         }
       }
     }
   }
 
-  void pack_block(const Block& block, ThreadPool* pool, int lane, std::byte* packed_b) const {
+  void pack_block(const Block& block, ThreadPool* pool, int lane) const {
     for_chunks(pool, lane, divide_up(block.columns, kPackColumns), [&](int64_t chunk, int worker) {
       const int64_t first = chunk * kPackColumns;
       pack_b(block.batch, block.column + first, std::min(kPackColumns, block.columns - first),
-             block.k, block.depth, worker, packed_b + first * block.depth * element_);
+             block.k, block.depth, worker, block.packed_b + first * block.depth * element_);
     });
   }
 
-  // All columns of the block if the panels of rows are chunks enough.
+  // Columns of a chunk: all of the block if the panels of rows are chunks enough.
   int64_t column_step(const Block& block) const {
     const int64_t panels = divide_up(block.rows, max_rows_);
-    const int64_t wanted = divide_up(kEnoughChunks, panels);
     const int64_t smallest = kChunkOperations / (max_rows_ * std::max<int64_t>(block.depth, 1));
-    return round_up(std::max({block.columns / wanted, smallest, int64_t{64}}), kPanel);
+    return round_up(
+        std::max({block.columns / divide_up(kEnoughChunks, panels), smallest, int64_t{64}}),
+        kPanel);
   }
 
   void multiply_block(const Block& block, ThreadPool* pool, int lane) const {
-    const int64_t steps = divide_up(block.columns, block.column_step);
+    const int64_t step = column_step(block);
+    const int64_t steps = divide_up(block.columns, step);
     const int64_t chunks = divide_up(block.rows, max_rows_) * steps;
     for_chunks(pool, lane, chunks, [&](int64_t chunk, int worker) {
-      const int64_t first = chunk / steps * max_rows_;
-      const int64_t rows = std::min<int64_t>(max_rows_, block.rows - first);
-      const int64_t column = chunk % steps * block.column_step;
-      const int64_t columns = std::min(block.column_step, block.columns - column);
-      multiply_rows(block, first, rows, column, columns, worker);
+      const int64_t row = chunk / steps * max_rows_;
+      const int64_t column = chunk % steps * step;
+      multiply_strip(block,
+                     {block.row + row, std::min<int64_t>(max_rows_, block.rows - row),
+                      block.column + column, std::min(step, block.columns - column)},
+                     worker);
     });
   }
 
-  // Positions are relative to the block.
-  void multiply_rows(const Block& block, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                     int lane) const {
+  void multiply_strip(const Block& block, const Strip& strip, int lane) const {
     std::byte* packed_a = storage(kPackedA, lane);
-    pack_a(block.batch, block.row + row, rows, block.k, block.depth, lane, packed_a);
+    pack_a(block.batch, strip.row, strip.rows, block.k, block.depth, lane, packed_a);
     SweepJob job{};
     job.k = block.depth;
     job.a = packed_a;
-    job.rows = static_cast<int>(rows);
-    job.b = block.packed_b + column * block.depth * element_;
-    job.b_k_stride = kPanel;
-    job.b_panel_stride = block.depth * kPanel;
-    job.add = block.k != 0;
-    job.columns = direct_ ? columns : round_up(columns, kPanel);
-    if (direct_) {
-      job.c = c_at(block.batch, block.row + row, block.column + column);
-      job.c_stride = p_.c.row_stride;
-    } else if (block.sums != nullptr) {
-      job.c_stride = round_up(block.columns, kPanel);
-      job.c = block.sums + (row * job.c_stride + column) * element_;
+    job.rows = static_cast<int>(strip.rows);
+    if (b_stays()) {
+      use_b_in_place(block.batch, strip.column, block.k, job);
     } else {
-      job.c_stride = job.columns;
-      job.c = storage(kTile, lane);
+      use_packed_b(block.packed_b + (strip.column - block.column) * block.depth * element_, job);
+    }
+    const Sums waiting = waiting_sums(block, strip);
+    const bool last = block.k + block.depth == p_.k;
+    job.from = block.k == 0 ? Sums{} : waiting;
+    job.columns = round_up(strip.columns, kPanel);
+    if (!last) {
+      job.to = waiting;
+    } else if (direct_) {
+      job.to = {c_at(block.batch, strip.row, strip.column), p_.c.row_stride, kPanel};
+      job.columns = strip.columns;
+    } else {
+      job.to = {storage(kTile, lane), job.columns, kPanel};
     }
     sweep(job);
-    if (!direct_ && block.k + block.depth == p_.k) {
-      finish_.tile(block.batch, block.row + row, rows, block.column + column, columns, job.c,
-                   job.c_stride, storage(kTurned, lane));
+    if (last && !direct_) {
+      finish_.tile(block.batch, strip.row, strip.rows, strip.column, strip.columns, job.to.data,
+                   job.to.row_stride, storage(kTurned, lane));
     }
+  }
+
+  // The block's panels of rows one after the other, each as panels of columns.
+  Sums waiting_sums(const Block& block, const Strip& strip) const {
+    const int64_t columns = round_up(block.columns, kPanel);
+    const int64_t offset =
+        (strip.row - block.row) * columns + (strip.column - block.column) * strip.rows;
+    return {block.sums == nullptr ? nullptr : block.sums + offset * element_, kPanel,
+            strip.rows * kPanel};
   }
 
   const bool turned_;
@@ -364,6 +407,7 @@ class Multiplication {
   const int64_t element_;  // bytes of a packed element
   const int max_rows_;
   const bool narrow_;
+  const bool share_batches_;
   const bool direct_;  // sums are built in C itself
   const Finish finish_;
 };

@@ -21,7 +21,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 void put(Bytes& bytes, Dtype dtype, size_t index, std::mt19937& random) {
-  const double value = std::normal_distribution<double>()(random);
+  const double value = static_cast<double>(static_cast<int32_t>(random())) / (1 << 30);
   const float f32 = static_cast<float>(value);
   const auto store = [&](auto element) {
     std::memcpy(bytes.data() + index * sizeof element, &element, sizeof element);
@@ -100,7 +100,7 @@ class Operands {
     const Strides sc = strides_of(c.layout_c, c.batch, c.m, c.n);
     a_ = random_bytes(c.a, sa.elements, random);
     b_ = random_bytes(c.b, sb.elements, random);
-    c_.assign(static_cast<size_t>(sc.elements) * dtype_bytes(c.c), std::byte{0x5a});
+    c_.assign(static_cast<size_t>(sc.elements) * dtype_bytes(c.c), kUnset);
     problem_ = {.batch = c.batch,
                 .m = c.m,
                 .n = c.n,
@@ -115,15 +115,17 @@ class Operands {
   GemmProblem& problem() { return problem_; }
   const Bytes& result() const { return c_; }
 
+  // Of the reference; the result is unset again.
   Bytes expected() {
-    const Bytes before = c_;
     EXPECT_TRUE(gemm_reference(problem_).ok());
     Bytes result = c_;
-    std::copy(before.begin(), before.end(), c_.begin());
+    unset();
     return result;
   }
+  void unset() { std::fill(c_.begin(), c_.end(), kUnset); }
 
  private:
+  static constexpr std::byte kUnset{0x5a};
   Bytes a_, b_, c_;
   GemmProblem problem_;
 };
@@ -147,10 +149,10 @@ void expect_equals_reference(const Case& c, ThreadPool* pool) {
   Operands operands(c);
   const Bytes expected = operands.expected();
   for (SimdLevel level : tested) {
-    Operands own(c);
+    operands.unset();
     GemmScratch scratch;
-    ASSERT_TRUE(gemm(own.problem(), level, pool, scratch).ok());
-    EXPECT_TRUE(own.result() == expected) << simd_level_name(level) << ": " << describe(c);
+    ASSERT_TRUE(gemm(operands.problem(), level, pool, scratch).ok());
+    EXPECT_TRUE(operands.result() == expected) << simd_level_name(level) << ": " << describe(c);
   }
 }
 
@@ -174,9 +176,9 @@ TEST(Gemm, EqualsTheReferenceAcrossBlocksOfK) {
 
 TEST(Gemm, EqualsTheReferenceAcrossBlocksOfRowsAndColumns) {
   expect_equals_reference({1, 2050, 18, 3, Dtype::kF32, Dtype::kF32, Dtype::kF32}, nullptr);
-  expect_equals_reference({1, 2050, 18, 258, Dtype::kF32, Dtype::kF32, Dtype::kBF16}, nullptr);
+  expect_equals_reference({1, 2050, 16, 258, Dtype::kF32, Dtype::kF32, Dtype::kBF16}, nullptr);
   expect_equals_reference({1, 30, 1041, 258, Dtype::kBF16, Dtype::kBF16, Dtype::kBF16}, nullptr);
-  expect_equals_reference({1, 31, 2049, 5, Dtype::kF32, Dtype::kF32, Dtype::kF32}, nullptr);
+  expect_equals_reference({1, 29, 2049, 5, Dtype::kF32, Dtype::kF32, Dtype::kF32}, nullptr);
 }
 
 TEST(Gemm, EqualsTheReferenceForEveryLayout) {

@@ -44,16 +44,17 @@ struct PanelOf<float> {
 
 // ---- register tiles ---------------------------------------------------------------------------
 
-// c tile = or += a * b for kRows rows and kPanels panels.
+// One tile of the sweep: kRows rows and kPanels panels.
 template <class T, int kRows, int kPanels>
-void multiply_tile(const SweepJob& job, const T* b, T* c, int64_t c_stride) {
+void multiply_tile(const SweepJob& job) {
   using Panel = typename PanelOf<T>::Type;
   const T* a = static_cast<const T*>(job.a);
+  const T* b = static_cast<const T*>(job.b);
   const int64_t b_k_stride = job.b_k_stride;
   const int64_t b_panel_stride = job.b_panel_stride;
   Panel sum[kRows][kPanels];
   ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(c + i * c_stride, 1);
+    __builtin_prefetch(static_cast<T*>(job.to.data) + i * job.to.row_stride, 1);
     ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[i][j].zero(); }
   }
   for (int64_t k = job.k; k > 0; --k) {
@@ -65,49 +66,57 @@ void multiply_tile(const SweepJob& job, const T* b, T* c, int64_t c_stride) {
     a += kRows;
     b += b_k_stride;
   }
+  if (job.from.data != nullptr) {
+    const T* from = static_cast<const T*>(job.from.data);
+    ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
+      ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+        Panel before;
+        before.load(from + i * job.from.row_stride + j * job.from.panel_stride);
+        sum[i][j].add(before);
+      }
+    }
+  }
+  T* to = static_cast<T*>(job.to.data);
   ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
     ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
-      T* to = c + i * c_stride + j * kPanel;
-      if (job.add) {
-        Panel before;
-        before.load(to);
-        before.add(sum[i][j]);
-        before.store(to);
-      } else {
-        sum[i][j].store(to);
-      }
+      sum[i][j].store(to + i * job.to.row_stride + j * job.to.panel_stride);
     }
   }
 }
 
+template <class T>
+void advance(SweepJob& job, int panels) {
+  job.b = static_cast<const T*>(job.b) + panels * job.b_panel_stride;
+  job.to.data = static_cast<T*>(job.to.data) + panels * job.to.panel_stride;
+  if (job.from.data != nullptr) {
+    job.from.data = static_cast<T*>(job.from.data) + panels * job.from.panel_stride;
+  }
+  job.columns -= panels * kPanel;
+}
+
 // As many whole groups of kPanels panels as fit, then half as many, down to one.
 template <class T, int kRows, int kPanels>
-void sweep_rows(const SweepJob& job) {
-  int64_t panel = 0;
-  const int64_t whole = job.columns / kPanel;
-  const T* b = static_cast<const T*>(job.b);
-  T* c = static_cast<T*>(job.c);
-  for (; panel + kPanels <= whole; panel += kPanels) {
-    multiply_tile<T, kRows, kPanels>(job, b + panel * job.b_panel_stride, c + panel * kPanel,
-                                     job.c_stride);
+void sweep_rows(SweepJob job) {
+  while (job.columns >= kPanels * kPanel) {
+    multiply_tile<T, kRows, kPanels>(job);
+    advance<T>(job, kPanels);
   }
-  SweepJob rest = job;
-  rest.b = b + panel * job.b_panel_stride;
-  rest.c = c + panel * kPanel;
-  rest.columns = job.columns - panel * kPanel;
+  if (job.columns == 0) {
+    return;
+  }
   if constexpr (kPanels > 1) {
-    if (rest.columns > 0) {
-      sweep_rows<T, kRows, kPanels / 2>(rest);
-    }
-  } else if (rest.columns > 0) {
-    // Part of a panel: compute it whole, copy what belongs to c.
+    sweep_rows<T, kRows, kPanels / 2>(job);
+  } else {
+    // Part of a panel: compute it whole, copy what belongs to the result.
     T tile[kRows * kPanel];
-    rest.add = false;
-    multiply_tile<T, kRows, 1>(rest, static_cast<const T*>(rest.b), tile, kPanel);
+    T* to = static_cast<T*>(job.to.data);
+    job.to.data = tile;
+    const int64_t row_stride = job.to.row_stride;
+    job.to.row_stride = kPanel;
+    multiply_tile<T, kRows, 1>(job);
     for (int i = 0; i < kRows; ++i) {
-      for (int64_t j = 0; j < rest.columns; ++j) {
-        T* to = static_cast<T*>(rest.c) + i * job.c_stride + j;
-        *to = job.add ? *to + tile[i * kPanel + j] : tile[i * kPanel + j];
+      for (int64_t j = 0; j < job.columns; ++j) {
+        to[i * row_stride + j] = tile[i * kPanel + j];
       }
     }
   }
@@ -252,20 +261,53 @@ struct PackedType<uint64_t> {
   static constexpr uint8_t kDtype = kU64Type;
 };
 
-// lines[0..4)[0..k) to to[k][0..4), `width` elements between steps of k.
+// lines[0..8)[0..k) to to[k][0..8), `width` elements between steps of k. Four steps at a time; the
+// lower and the upper half of a vector hold lines 0..3 and 4..7, so that no element crosses 128
+// bits.
 template <class T>
-void transpose_lines(const T* const lines[4], int64_t k, int width, T* to) {
+void transpose_lines(const T* const lines[8], int64_t k, int width, T* to) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  typedef T Eight __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    Eight r[4];
+    ONRT_UNROLL for (int j = 0; j < 4; ++j) {
+      r[j] = __builtin_shufflevector(*reinterpret_cast<const Four*>(lines[j] + i),
+                                     *reinterpret_cast<const Four*>(lines[j + 4] + i), 0, 1, 2, 3,
+                                     4, 5, 6, 7);
+    }
+    const Eight low01 = __builtin_shufflevector(r[0], r[1], 0, 8, 1, 9, 4, 12, 5, 13);
+    const Eight high01 = __builtin_shufflevector(r[0], r[1], 2, 10, 3, 11, 6, 14, 7, 15);
+    const Eight low23 = __builtin_shufflevector(r[2], r[3], 0, 8, 1, 9, 4, 12, 5, 13);
+    const Eight high23 = __builtin_shufflevector(r[2], r[3], 2, 10, 3, 11, 6, 14, 7, 15);
+    T* row = to + i * width;
+    *reinterpret_cast<Eight*>(row) =
+        __builtin_shufflevector(low01, low23, 0, 1, 8, 9, 4, 5, 12, 13);
+    *reinterpret_cast<Eight*>(row + width) =
+        __builtin_shufflevector(low01, low23, 2, 3, 10, 11, 6, 7, 14, 15);
+    *reinterpret_cast<Eight*>(row + 2 * width) =
+        __builtin_shufflevector(high01, high23, 0, 1, 8, 9, 4, 5, 12, 13);
+    *reinterpret_cast<Eight*>(row + 3 * width) =
+        __builtin_shufflevector(high01, high23, 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (; i < k; ++i) {
+    for (int line = 0; line < 8; ++line) {
+      to[i * width + line] = lines[line][i];
+    }
+  }
+}
+
+template <class T>
+void transpose_four_lines(const T* const lines[4], int64_t k, int width, T* to) {
   typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
   int64_t i = 0;
   for (; i + 4 <= k; i += 4) {
-    const Four r0 = *reinterpret_cast<const Four*>(lines[0] + i);
-    const Four r1 = *reinterpret_cast<const Four*>(lines[1] + i);
-    const Four r2 = *reinterpret_cast<const Four*>(lines[2] + i);
-    const Four r3 = *reinterpret_cast<const Four*>(lines[3] + i);
-    const Four low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-    const Four high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    const Four low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-    const Four high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    Four r[4];
+    ONRT_UNROLL for (int j = 0; j < 4; ++j) { r[j] = *reinterpret_cast<const Four*>(lines[j] + i); }
+    const Four low01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    const Four high01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    const Four low23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    const Four high23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
     T* row = to + i * width;
     *reinterpret_cast<Four*>(row) = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
     *reinterpret_cast<Four*>(row + width) = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
@@ -279,30 +321,30 @@ void transpose_lines(const T* const lines[4], int64_t k, int width, T* to) {
   }
 }
 
-// Lines run along k: transpose four at a time, through `buffer` if they must be converted.
+// Lines run along k: transpose eight at a time, through `buffer` if they must be converted.
 template <class T>
 void pack_along_k(const PackJob& job, int64_t first, int lines, T* to) {
   T* buffer = static_cast<T*>(job.buffer);
   const bool in_place = job.source.dtype == PackedType<T>::kDtype && job.source.k_stride == 1;
-  for (int line = 0; line < lines; line += 4) {
-    const int count = lines - line < 4 ? lines - line : 4;
-    const T* from[4];
-    for (int i = 0; i < 4; ++i) {
-      const int64_t offset = (first + line + (i < count ? i : 0)) * job.source.line_stride;
+  for (int line = 0; line < lines; line += 8) {
+    const int count = lines - line < 8 ? lines - line : 8;
+    const T* from[8];
+    for (int i = 0; i < count; ++i) {
+      const int64_t offset = (first + line + i) * job.source.line_stride;
       if (in_place) {
         from[i] = static_cast<const T*>(job.source.data) + offset;
       } else {
-        if (i < count) {
-          read_line(job.source, offset, job.source.k_stride, job.k, buffer + i * job.k);
-        }
-        from[i] = buffer + (i < count ? i : 0) * job.k;
+        read_line(job.source, offset, job.source.k_stride, job.k, buffer + i * job.k);
+        from[i] = buffer + i * job.k;
       }
     }
-    if (count == 4) {
+    if (count == 8) {
       transpose_lines(from, job.k, job.width, to + line);
+    } else if (count == 4) {
+      transpose_four_lines(from, job.k, job.width, to + line);
     } else {
-      for (int i = 0; i < count; ++i) {
-        for (int64_t k = 0; k < job.k; ++k) {
+      for (int64_t k = 0; k < job.k; ++k) {
+        for (int i = 0; i < count; ++i) {
           to[k * job.width + line + i] = from[i][k];
         }
       }
@@ -310,40 +352,48 @@ void pack_along_k(const PackJob& job, int64_t first, int lines, T* to) {
   }
 }
 
-// Lines lie side by side: copy a stretch of each step of k.
+// Copies n lines of one step of k into panels.
 template <class T>
-ONRT_INLINE void copy_line(const T* from, int n, T* to) {
-  if (n == kPanel) {
-    __builtin_memcpy(to, from, kPanel * sizeof(T));
-  } else {
-    for (int i = 0; i < n; ++i) {
+ONRT_INLINE void copy_step(const T* from, int64_t n, int width, int64_t panel_stride, T* to) {
+  using Panel = typename PanelOf<T>::Type;
+  if (width == kPanel) {
+    for (; n >= kPanel; n -= kPanel) {
+      Panel panel;
+      panel.load(from);
+      panel.store(to);
+      from += kPanel;
+      to += panel_stride;
+    }
+  }
+  for (; n > 0; n -= width) {
+    const int64_t count = n < width ? n : width;
+    for (int64_t i = 0; i < count; ++i) {
       to[i] = from[i];
     }
+    from += width;
+    to += panel_stride;
   }
 }
 
+// Lines lie side by side: copy a stretch of each step of k.
 template <class T>
 void pack_across_k(const PackJob& job) {
   constexpr int64_t kStretch = 256;  // lines per pass: several panels, so that pages are read once
+  const int64_t stretch = kStretch / job.width * job.width;
   const bool in_place = job.source.dtype == PackedType<T>::kDtype;
   T* buffer = static_cast<T*>(job.buffer);
-  for (int64_t first = 0; first < job.lines; first += kStretch / job.width * job.width) {
-    const int64_t limit = first + kStretch / job.width * job.width;
-    const int64_t last = limit < job.lines ? limit : job.lines;
+  for (int64_t first = 0; first < job.lines; first += stretch) {
+    const int64_t n = job.lines - first < stretch ? job.lines - first : stretch;
+    T* to = static_cast<T*>(job.packed) + first / job.width * job.panel_stride;
     for (int64_t k = 0; k < job.k; ++k) {
       const int64_t offset = first + k * job.source.k_stride;
       const T* from = buffer;
       if (in_place) {
         from = static_cast<const T*>(job.source.data) + offset;
       } else {
-        read_line(job.source, offset, 1, last - first, buffer);
+        read_line(job.source, offset, 1, n, buffer);
       }
-      T* to = static_cast<T*>(job.packed) + first / job.width * job.panel_stride + k * job.width;
-      for (int64_t line = first; line < last; line += job.width) {
-        const int64_t left = last - line;
-        copy_line(from + (line - first), left < job.width ? static_cast<int>(left) : job.width, to);
-        to += job.panel_stride;
-      }
+      copy_step(from, n, job.width, job.panel_stride, to + k * job.width);
     }
   }
 }

@@ -56,9 +56,17 @@ struct PackJob {
   void* packed;
   void* buffer;
 };
-constexpr int64_t kPackBuffer = 4 * 256;  // elements of 8 bytes
+constexpr int64_t kPackBuffer = 8 * 256;  // elements of 8 bytes
 
-// c[rows][columns] = or += a * b over k steps.
+// Where a sweep finds or leaves the sums of its rows; elements. For rows side by side in memory
+// panel_stride is kPanel; when sums wait for the next block of k they lie panel by panel.
+struct Sums {
+  void* data;
+  int64_t row_stride;
+  int64_t panel_stride;
+};
+
+// to[rows][columns] = from + a * b over k steps, from.data null for nothing.
 struct SweepJob {
   int64_t k;
   const void* a;
@@ -66,10 +74,9 @@ struct SweepJob {
   const void* b;
   int64_t b_k_stride;  // elements from k to k + 1: kPanel when packed
   int64_t b_panel_stride;
-  void* c;
-  int64_t c_stride;
-  int64_t columns;  // a multiple of kPanel unless every panel of b is readable in full
-  bool add;
+  Sums from;
+  Sums to;
+  int64_t columns;  // of `to`; all panels of b and `from` are readable in full
 };
 
 struct Kernels {
