@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing measurements: ours and the peers take turns in one process, under one affinity, and
+// each figure is the median of the rounds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace onrt::bench {
+
+// Runs its body often enough to be timed and returns seconds per call.
+using Measure = std::function<double()>;
+
+// A Measure of `body`: repeats it until at least `seconds` have passed.
+Measure timed(std::function<void()> body, double seconds = 0.02);
+
+struct Candidate {
+  std::string name;  // "ours" first, then peers
+  Measure measure;
+};
+
+// One line of the report: a figure of ours, the same of the peers.
+struct Row {
+  std::string key;    // stable: the ratchet finds the row by it, e.g. "gemm/f32/1024"
+  std::string title;  // for people
+  std::string unit;   // of the figures
+  bool higher_is_better = true;
+  double ours = 0;
+  struct Peer {
+    std::string name;
+    double figure = 0;
+  };
+  std::vector<Peer> peers;
+  double goal = 0;              // wanted ratio against the best peer, above 1 is faster; 0: none
+  double limit = 0;             // wanted figure at most (or at least, if higher is better); 0: none
+  bool peers_are_goals = true;  // false: printed beside, no ratio is asked of us
+};
+
+// Ours against the best peer, > 1 when ours is better; 0 without peers.
+double ratio(const Row& row);
+
+// Median of the rounds per candidate; `work` converts seconds per call to the figure.
+Row compare(Row row, const std::vector<Candidate>& candidates,
+            const std::function<double(double seconds)>& work);
+
+// Options that all programs share.
+struct Options {
+  int rounds = 5;
+  bool json = false;
+  std::string python;  // --python PATH: interpreter with torch; empty: no torch figures
+  std::vector<std::string> rest;
+};
+// Ends the program with a message for unknown options.
+Options parse_options(int argc, char** argv, const std::string& usage);
+const Options& options();
+
+// Prints a table, or with --json one object per line.
+void report(const std::vector<Row>& rows);
+
+// What keeps the compiler from dropping a computation.
+inline void keep(const void* pointer) { asm volatile("" : : "g"(pointer) : "memory"); }
+
+}  // namespace onrt::bench
