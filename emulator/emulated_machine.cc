@@ -10,7 +10,11 @@ namespace onrt::emu {
 
 EmulatedMachine::EmulatedMachine(const Context& context, std::shared_ptr<MachineFile> file,
                                  MachineInfo info)
-    : context_(context), file_(std::move(file)), info_(std::move(info)), space_(file_) {}
+    : context_(context), file_(std::move(file)), info_(std::move(info)), space_(file_) {
+  for (int core = 0; core < info_.logical_cores(); ++core) {
+    running_.push_back(std::make_unique<Mutex>());
+  }
+}
 
 EmulatedMachine::~EmulatedMachine() {
   if (!file_->check_process().ok()) {
@@ -21,6 +25,10 @@ EmulatedMachine::~EmulatedMachine() {
     const MutexLock lock(mutex_);
     claims.swap(claims_);
     rings_.clear();
+    for (const auto& entry : programs_) {
+      file_->unlist_model(entry.first);
+    }
+    programs_.clear();
   }
   for (const auto& extent : space_.remove_all()) {
     const Status freed = file_->free(extent);

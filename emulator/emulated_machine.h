@@ -12,6 +12,12 @@
 #include "emulator/notification_queue.h"
 #include "runtime/driver/driver.h"
 
+namespace onrt {
+class ThreadPool;
+struct EngineBinding;
+struct EngineRun;
+}  // namespace onrt
+
 namespace onrt::emu {
 
 class EmulatedMachine : public Machine {
@@ -56,9 +62,15 @@ class EmulatedMachine : public Machine {
                            std::chrono::steady_clock::time_point deadline,
                            Notification* out) override;
 
+  Result<ProgramInfo> program_load(int core, const ProgramImage& image) override;
+  Status program_unload(int core, ProgramId id) override;
+  Status program_start(int core, ProgramId id, const ProgramStart& start) override;
+
   Result<DeviceCounters> counters(int device) override;
 
  private:
+  struct LoadedProgram;
+  struct Binding;
   using QueueKey = std::pair<int, int>;         // device, engine * queues per engine + queue
   using NotificationKey = std::pair<int, int>;  // core, type
 
@@ -73,6 +85,12 @@ class EmulatedMachine : public Machine {
   Result<std::shared_ptr<Extent>> own_extent(HbmId hbm, DeviceAddress address, uint64_t size);
   Result<std::shared_ptr<DmaRing>> find_ring(const DmaQueueId& queue);
   Result<std::shared_ptr<NotificationQueue>> find_notifications(int core, NotificationType type);
+  Result<std::shared_ptr<LoadedProgram>> find_program(int core, ProgramId id);
+  Result<std::byte*> resolve_hbm(HbmId hbm, DeviceAddress address, uint64_t size,
+                                 ExtentCache* cache);
+  Result<Binding> bind(const LoadedProgram& program, const ProgramStart& start);
+  Notification run_program(int core, const LoadedProgram& program, const EngineBinding& binding,
+                           const EngineRun& run);
   Result<uint32_t*> semaphore(int core, int index);
   Result<uint32_t*> event(int core, int index);
 
@@ -80,12 +98,16 @@ class EmulatedMachine : public Machine {
   const std::shared_ptr<MachineFile> file_;
   const MachineInfo info_;
   AddressSpace space_;
+  std::vector<std::unique_ptr<Mutex>> running_;  // by logical core: held while a program runs
 
   Mutex mutex_;
   std::vector<CoreRange> claims_ ONRT_GUARDED_BY(mutex_);  // logical
   std::map<QueueKey, std::shared_ptr<DmaRing>> rings_ ONRT_GUARDED_BY(mutex_);
   std::map<NotificationKey, std::shared_ptr<NotificationQueue>> notifications_
       ONRT_GUARDED_BY(mutex_);
+  std::map<ProgramId, std::shared_ptr<LoadedProgram>> programs_ ONRT_GUARDED_BY(mutex_);
+  // Set with the first program, before anything can start.
+  std::shared_ptr<ThreadPool> pool_;
 };
 
 }  // namespace onrt::emu

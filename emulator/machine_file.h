@@ -96,6 +96,7 @@ class MachineFile {
   DeviceCounterRecord& counters(int device) { return control_->counters[device]; }
 
   // ---- models, for readers
+  uint64_t new_program_id() { return last_program_.fetch_add(1) + 1; }  // unique in this process
   void list_model(uint64_t id, int core, std::string_view name);
   void unlist_model(uint64_t id);
 
@@ -172,6 +173,7 @@ class MachineFile {
   mutable CrashPlan crash_;
   UniqueFd folder_;
   RecordLocks locks_;
+  std::atomic<uint64_t> last_program_{0};
   ControlMapping control_;
 
   Mutex mutex_;

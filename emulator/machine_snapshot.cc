@@ -4,13 +4,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "emulator/clock.h"
 #include "emulator/machine_control.h"
 #include "emulator/machine_place.h"
 #include "emulator/machine_profile.h"
@@ -21,12 +21,6 @@
 
 namespace onrt::emu {
 namespace {
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<uint64_t>(now.tv_nsec);
-}
 
 uint64_t own_pid_namespace() {
   struct stat status{};
