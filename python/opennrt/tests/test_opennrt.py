@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expected values come from NumPy."""
+
+import gc
+
+import numpy as np
+import opennrt
+import pytest
+
+
+def axpy() -> opennrt.Graph:
+    graph = opennrt.Graph("axpy")
+    a, x, y = (graph.parameter("f32", (2, 3)) for _ in range(3))
+    graph.root(graph.op("add", graph.op("multiply", a, x), y))
+    graph.name_output(0, "sum")
+    return graph
+
+
+def row_sums() -> opennrt.Graph:
+    graph = opennrt.Graph("row_sums")
+    add = graph.computation("add")
+    add.root(add.op("add", add.parameter("f32"), add.parameter("f32")))
+    x = graph.parameter("f32", (2, 3))
+    total = graph.op(
+        "reduce", x, graph.constant(0.0, "f32"), shape=(2,), dimensions=[1], called=add
+    )
+    graph.root(graph.tuple(total, graph.op("negate", x)))
+    return graph
+
+
+@pytest.fixture(scope="module")
+def runtime() -> opennrt.Runtime:
+    with opennrt.Runtime() as opened:
+        yield opened
+
+
+def test_a_graph_built_here_runs_on_the_device(runtime: opennrt.Runtime) -> None:
+    a, x, y = (np.arange(6, dtype="f4").reshape(2, 3) + i for i in range(3))
+    model = runtime.load(axpy().compile(target="trn2"))
+    assert [info.name for info in model.inputs] == ["input0", "input1", "input2"]
+    np.testing.assert_array_equal(model(a, x, input2=y)["sum"], a * x + y)
+    np.testing.assert_array_equal(model(a, x, y)["sum"], axpy().interpret(a, x, y)[0])
+    times = model.times()
+    assert times is None or times["executions"] == 2
+
+
+def test_several_outputs_and_called_computations(runtime: opennrt.Runtime) -> None:
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    got = runtime.load(row_sums().compile())(x)
+    np.testing.assert_array_equal(got["output0"], x.sum(axis=1))
+    np.testing.assert_array_equal(got["output1"], -x)
+
+
+def test_text_form_round_trips_and_compiles(runtime: opennrt.Runtime) -> None:
+    text = str(row_sums())
+    assert str(opennrt.Graph.parse(text)) == text
+    x = np.ones((2, 3), "f4")
+    got = runtime.load(opennrt.compile_text(text))(x)
+    np.testing.assert_array_equal(got["output0"], np.float32([3, 3]))
+
+
+def test_device_tensors_keep_their_bytes(runtime: opennrt.Runtime) -> None:
+    for array in (np.arange(7, dtype="i8"), np.float16([[1.5], [-2]]), np.bool_([True, False])):
+        tensor = runtime.tensor(array, core=runtime.core_count - 1)
+        np.testing.assert_array_equal(tensor.numpy(), array)
+        tensor.write(array[::-1])  # not contiguous
+        np.testing.assert_array_equal(tensor.numpy(), array[::-1])
+        tensor.free()
+        with pytest.raises(ValueError, match="freed"):
+            tensor.numpy()
+
+
+def test_execute_on_tensors_of_the_caller(runtime: opennrt.Runtime) -> None:
+    model = runtime.load(axpy().compile())
+    one = runtime.tensor(np.ones((2, 3), "f4"))
+    out = runtime.empty((2, 3), "f4")
+    model.execute({f"input{i}": one for i in range(3)}, {"sum": out})
+    np.testing.assert_array_equal(out.numpy(), np.full((2, 3), 2, "f4"))
+
+
+def test_mistakes_name_what_is_wrong(runtime: opennrt.Runtime) -> None:
+    model = runtime.load(axpy().compile())
+    x = np.ones((2, 3), "f4")
+    with pytest.raises(ValueError, match=r"'input1': expected float32\[2, 3\], found float64\[6\]"):
+        model(x, np.ones(6), x)
+    with pytest.raises(TypeError, match="no value for inputs"):
+        model(x)
+    with pytest.raises(opennrt.NeuronError) as caught:
+        runtime.load(b"not a NEFF")
+    assert caught.value.status == 2 and "NEFF" in str(caught.value)
+    graph = opennrt.Graph()
+    p = graph.parameter("f32", (2,))
+    with pytest.raises(opennrt.CompileError, match=r"expected f32\[2\], found f32\[3\]"):
+        graph.op("negate", p, shape=(3,))
+    with pytest.raises(opennrt.CompileError, match="frobnicate"):
+        graph.op("frobnicate", p)
+    with pytest.raises(TypeError, match="unknown attribute"):
+        graph.op("negate", p, colour=1)
+
+
+def test_objects_may_outlive_the_runtime(runtime: opennrt.Runtime) -> None:
+    # The module's runtime closes after this; collection then must do no harm.
+    keep = [runtime.tensor(np.ones(3)), runtime.load(axpy().compile())]
+    del keep
+    gc.collect()
+    assert runtime.core_count > 0
