@@ -51,6 +51,10 @@ HostView view_of(const emu::MachineSnapshot& snapshot, int logical_core_size,
   HostView view;
   view.machine = snapshot.info;
   view.machine.logical_core_size = logical_core_size;
+  view.directory = snapshot.directory;
+  view.process_count = static_cast<int>(snapshot.processes.size());
+  view.committed_bytes = snapshot.committed_bytes;
+  view.committed_limit = snapshot.committed_limit;
   const int cores = view.machine.logical_cores_per_device();
   for (const DeviceInfo& info : snapshot.info.devices) {
     DeviceView device;

@@ -39,4 +39,8 @@ Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
                  filter == ProcessFilter::kAll ? find_onlookers() : std::vector<ProcessView>());
 }
 
+std::vector<emu::MachineEntry> existing_machines(const Context& context) {
+  return emu::list_machines(context);
+}
+
 }  // namespace onrt::observe

@@ -31,6 +31,10 @@ struct DeviceView {
 struct HostView {
   MachineInfo machine;  // logical_core_size is the one in force for the reader
   std::vector<DeviceView> devices;
+  std::string directory;         // of the emulated machine; "" when it hasn't been created yet
+  int process_count = 0;         // that use the machine
+  uint64_t committed_bytes = 0;  // host memory that backs its HBM, and what may back it
+  uint64_t committed_limit = 0;
 };
 
 enum class ProcessFilter : uint8_t {
@@ -41,6 +45,9 @@ enum class ProcessFilter : uint8_t {
 // The host by OPENNRT_BACKEND, OPENNRT_EMULATE, ... and NEURON_LOGICAL_NC_CONFIG of `context`.
 // NRT_FAILURE with one sentence when there is no device.
 Result<HostView> observe_host(const Context& context, ProcessFilter filter);
+
+// Emulated machines that exist: of this user, or of all users for root.
+std::vector<emu::MachineEntry> existing_machines(const Context& context);
 
 // The part of observe_host() that looks at nothing outside. `logical_core_size` divides the
 // physical cores of a device.
