@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "runtime/base/format.h"
 
 namespace onrt::observe {
@@ -25,11 +28,26 @@ Status check_backend(const Settings& settings) {
   return ok_status();
 }
 
+// A machine that another process makes or repairs right now is readable a moment later.
+Result<emu::MachineSnapshot> read_patiently(const Context& context) {
+  constexpr int kTries = 20;
+  constexpr std::chrono::milliseconds kPause(10);
+  const std::string_view type = context.settings.text(Setting::kEmulate);
+  auto snapshot = emu::read_selected_machine(context);
+  for (int i = 1; i < kTries && !snapshot.ok() && !type.empty() && type != "none" &&
+                  snapshot.status().code() == NRT_FAILURE;
+       ++i) {
+    std::this_thread::sleep_for(kPause);
+    snapshot = emu::read_selected_machine(context);
+  }
+  return snapshot;
+}
+
 }  // namespace
 
 Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
   ONRT_RETURN_IF_ERROR(check_backend(context.settings));
-  ONRT_ASSIGN_OR_RETURN(const emu::MachineSnapshot snapshot, emu::read_selected_machine(context));
+  ONRT_ASSIGN_OR_RETURN(const emu::MachineSnapshot snapshot, read_patiently(context));
   if (snapshot.info.devices.empty()) {
     return Status(NRT_FAILURE,
                   format("the machine '{}' has no devices", snapshot.info.instance_type));

@@ -48,8 +48,7 @@ int run(int argc, char** argv) {
                                                        ? observe::ProcessFilter::kAll
                                                        : observe::ProcessFilter::kRuntime);
   if (!host.ok()) {
-    std::fprintf(stderr, "neuron-ls: no Neuron device found: %s\n",
-                 printable(host.status().message()).c_str());
+    std::fprintf(stderr, "neuron-ls: %s\n", printable(host.status().message()).c_str());
     return kFailed;
   }
   if (arguments.has("json-output")) {

@@ -13,7 +13,7 @@ Findings probe_all(const Context& context) {
     found.push_back(
         {"backend", std::string(row.name),
          probed.ok() ? "can be used" : "cannot be used: " + std::string(probed.message()),
-         probed.ok() ? Level::kOk : Level::kNote});
+         Level::kOk});
   }
   return found;
 }
