@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of neuronx-cc as clients use it: outputs, refusals, and the Python entry point."""
+"""The command line of neuronx-cc as clients use it: outputs, refusals, Python entry point."""
 
 from __future__ import annotations
 
