@@ -66,7 +66,21 @@ Root default_root() {
   return root;
 }
 
-// Sub-folders of `parent` whose names start with `prefix`.
+Status check_name(std::string_view name) {
+  const bool good = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+  if (!good || name.empty() || name.size() > kLongestName || name.starts_with(".")) {
+    return Status(NRT_INVALID, format("machine name '{}': expected 1 to {} letters, digits, '.', "
+                                      "'-' or '_', not starting with '.'",
+                                      name, kLongestName));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
 std::vector<std::string> folders_in(const std::string& parent, std::string_view prefix) {
   std::vector<std::string> found;
   DIR* folder = ::opendir(parent.c_str());
@@ -83,21 +97,6 @@ std::vector<std::string> folders_in(const std::string& parent, std::string_view 
   std::sort(found.begin(), found.end());
   return found;
 }
-
-Status check_name(std::string_view name) {
-  const bool good = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-  });
-  if (!good || name.empty() || name.size() > kLongestName || name.starts_with(".")) {
-    return Status(NRT_INVALID, format("machine name '{}': expected 1 to {} letters, digits, '.', "
-                                      "'-' or '_', not starting with '.'",
-                                      name, kLongestName));
-  }
-  return ok_status();
-}
-
-}  // namespace
 
 Result<MachinePlace> machine_place(const Context& context, std::string_view instance_type) {
   MachinePlace place;

@@ -33,6 +33,9 @@ Result<MachinePlace> machine_place(const Context& context, std::string_view inst
 // exist; every user's when the caller is root.
 std::vector<std::string> reader_roots(const Context& context);
 
+// Paths in folder `parent` whose names start with `prefix`, sorted.
+std::vector<std::string> folders_in(const std::string& parent, std::string_view prefix);
+
 // "trn2.48xlarge.v1" -> "trn2.48xlarge"; nothing for other folders and other layout versions.
 std::optional<std::string> machine_name_of(std::string_view folder);
 // Layout version in the name of a machine's folder; 0 when it isn't one.
