@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 namespace onrt {
 namespace {
@@ -20,21 +19,6 @@ constexpr std::array<std::string_view, 6> kLevelNames = {"QUIET", "ERROR", "WARN
                                                          "INFO",  "DEBUG", "TRACE"};
 constexpr std::array<int, 6> kSyslogPriority = {LOG_ERR,  LOG_ERR,   LOG_WARNING,
                                                 LOG_INFO, LOG_DEBUG, LOG_DEBUG};
-
-std::optional<LogLevel> parse_level(std::string_view text) {
-  std::string word(text);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (word == "WARNING") {
-    word = "WARN";
-  }
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (word == kLevelNames[i]) {
-      return static_cast<LogLevel>(i);
-    }
-  }
-  return std::nullopt;
-}
 
 // "2026-Nov-30 16:31:12.123456", local time.
 std::string timestamp() {
@@ -60,12 +44,27 @@ void write_all(int fd, std::string_view text) {
 
 }  // namespace
 
+std::optional<LogLevel> parse_log_level(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (word == "WARNING") {
+    word = "WARN";
+  }
+  for (size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (word == kLevelNames[i]) {
+      return static_cast<LogLevel>(i);
+    }
+  }
+  return std::nullopt;
+}
+
 Logger::Logger(const Settings& settings) {
   const LogLevel common =
-      parse_level(settings.text(Setting::kLogLevel)).value_or(LogLevel::kWarning);
+      parse_log_level(settings.text(Setting::kLogLevel)).value_or(LogLevel::kWarning);
   levels_.fill(common);
   const auto override_level = [&](LogComponent component, Setting setting) {
-    if (const auto level = parse_level(settings.text(setting))) {
+    if (const auto level = parse_log_level(settings.text(setting))) {
       levels_[static_cast<size_t>(component)] = *level;
     }
   };

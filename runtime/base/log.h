@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,9 @@ namespace onrt {
 enum class LogLevel : uint8_t { kQuiet, kError, kWarning, kInfo, kDebug, kTrace };
 enum class LogComponent : uint8_t { kNrt, kTdrv, kNmgr, kNeff, kHal };
 inline constexpr size_t kLogComponents = 5;
+
+// ERROR, WARN or WARNING, INFO, DEBUG, TRACE, QUIET, in any case.
+std::optional<LogLevel> parse_log_level(std::string_view text);
 
 // Thread-safe. write() is one write(2) per line per place, so lines of several processes do not
 // mix.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include "runtime/base/format.h"
@@ -70,6 +71,19 @@ std::string_view nearest_name(std::string_view name) {
   return best;
 }
 
+constexpr std::string_view kVendorOnly[] = {
+#define ONRT_VENDOR_SETTING(variable) variable,
+#include "runtime/base/settings_vendor.def"
+#undef ONRT_VENDOR_SETTING
+};
+
+std::string unknown_name(std::string_view name) {
+  if (std::find(std::begin(kVendorOnly), std::end(kVendorOnly), name) != std::end(kVendorOnly)) {
+    return format("{} has no effect in OpenNRT", name);
+  }
+  return format("unknown variable {} (nearest known name: {})", name, nearest_name(name));
+}
+
 // Longest name worth comparing: hostile environments may hold megabytes.
 constexpr size_t kLongestName = 128;
 
@@ -116,8 +130,7 @@ Settings Settings::from_strings(const std::vector<std::string>& variables) {
     if (row == table.end()) {
       const bool ours = name.starts_with("OPENNRT_") && !name.starts_with("OPENNRT_TEST");
       if ((ours || name.starts_with("NEURON_RT_")) && name.size() <= kLongestName) {
-        settings.warnings_.push_back(
-            format("unknown variable {} (nearest known name: {})", name, nearest_name(name)));
+        settings.warnings_.push_back(unknown_name(name));
       }
       continue;
     }
