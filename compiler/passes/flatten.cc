@@ -7,6 +7,7 @@
 #include "compiler/hir/scalar.h"
 #include "compiler/hir/status.h"
 #include "compiler/passes/flat.h"
+#include "compiler/passes/fold.h"
 #include "compiler/passes/simplify.h"
 #include "runtime/base/format.h"
 
@@ -314,6 +315,9 @@ class Flattener {
     }
     if (const Ref same = simplify(flat_, flat_.arena_, node); same.node >= 0) {
       return Values{same};
+    }
+    if (options_.fold) {
+      ONRT_RETURN_IF_ERROR(fold(flat_, flat_.arena_, node));
     }
     const bool shared = options_.share && node.opcode != Opcode::kRng;
     uint64_t hash = 0;
