@@ -148,7 +148,8 @@ class Emitter {
   }
 
   // Iotas count along the run that holds their dimension; along one of size 1 they are 0.
-  static ncx::MicroProgram program(const Micro& micro, std::span<const Run> runs) {
+  static ncx::MicroProgram program(const Micro& micro, std::span<const Run> runs,
+                                   const Dims& dims) {
     ncx::MicroProgram made;
     const size_t inputs = micro.heads.size();
     const size_t ops = inputs + micro.inputs.size();
@@ -166,12 +167,12 @@ class Emitter {
       for (size_t i = 0; i < op.operands.size(); ++i) {
         out.operands[i] = op.operands[i].list == Reg::List::kNone ? 0 : number(op.operands[i]);
       }
-      if (op.op == ScalarOp::kIota) {
-        const auto found = std::ranges::find_if(runs, [&](const Run& run) {
-          return op.immediate >= run.begin && op.immediate < run.begin + run.count;
-        });
-        out.op = found == runs.end() ? ScalarOp::kConstant : ScalarOp::kIota;
-        out.immediate = found == runs.end() ? 0 : static_cast<uint64_t>(found - runs.begin());
+      if (op.op == ScalarOp::kIota && dims[op.immediate] == 1) {
+        out.op = ScalarOp::kConstant;
+        out.immediate = 0;
+      } else if (op.op == ScalarOp::kIota) {
+        const auto found = std::ranges::find(runs, op.immediate, &Run::begin);
+        out.immediate = static_cast<uint64_t>(found - runs.begin());
       }
     }
     for (const Micro::Output& output : micro.outputs) {
@@ -188,7 +189,7 @@ class Emitter {
     ONRT_RETURN_IF_ERROR(views(kernel.tail.inputs, runs, made.inputs));
     ONRT_RETURN_IF_ERROR(output_views(kernel.tail, runs, made.outputs));
     made.domain = extents(runs, kernel.dims);
-    made.program = program(kernel.tail, runs);
+    made.program = program(kernel.tail, runs, kernel.dims);
     const bool act = std::ranges::any_of(
         kernel.tail.ops, [](const Micro::Op& op) { return is_transcendental(op.op); });
     out.engine = act ? ncx::Engine::kAct : ncx::Engine::kDve;
@@ -220,7 +221,7 @@ class Emitter {
     made.domain = extents(domain_runs, kernel.domain);
     made.reduced = static_cast<uint8_t>(reduced_runs.size());
     ONRT_RETURN_IF_ERROR(views(kernel.prologue.inputs, domain_runs, made.inputs));
-    made.prologue = program(kernel.prologue, domain_runs);
+    made.prologue = program(kernel.prologue, domain_runs, kernel.domain);
     for (size_t i = 0; i < kernel.inits.size(); ++i) {
       ncx::Reduce::Accumulator& accumulator = made.accumulators.emplace_back();
       accumulator.type = kernel.tail.heads[i];
@@ -229,7 +230,7 @@ class Emitter {
     }
     made.general = kernel.general;
     ONRT_RETURN_IF_ERROR(views(kernel.tail.inputs, runs, made.epilogue_inputs));
-    made.epilogue = program(kernel.tail, runs);
+    made.epilogue = program(kernel.tail, runs, kernel.dims);
     ONRT_RETURN_IF_ERROR(output_views(kernel.tail, runs, made.outputs));
     out.engine = ncx::Engine::kDve;
     out.payload = std::move(made);
@@ -242,7 +243,7 @@ class Emitter {
     ONRT_ASSIGN_OR_RETURN(made.rhs, view(kernel.rhs));
     made.type = kernel.tail.heads[0];
     ONRT_RETURN_IF_ERROR(views(kernel.tail.inputs, kernel.runs, made.epilogue_inputs));
-    made.epilogue = program(kernel.tail, kernel.runs);
+    made.epilogue = program(kernel.tail, kernel.runs, kernel.dims);
     ONRT_RETURN_IF_ERROR(output_views(kernel.tail, kernel.runs, made.outputs));
     out.engine = ncx::Engine::kPe;
     out.payload = std::move(made);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: graphs and inputs from a seed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "compiler/hir/graph.h"
+#include "compiler/testing/run.h"
+
+namespace onrt::testing {
+
+struct RandomCase {
+  std::unique_ptr<hir::Graph> graph;
+  std::vector<Bytes> inputs;
+};
+
+// Families of operations that a graph may hold.
+struct RandomOptions {
+  int operations = 12;
+  bool products = true;  // reduce, dot
+  bool indexed = true;   // gather, scatter, dynamic slices
+};
+
+// The same seed and options give the same case.
+RandomCase make_random_case(uint64_t seed, const RandomOptions& options);
+
+// The interpreter's results: one element per output that has elements.
+Result<std::vector<Bytes>> interpret_case(const RandomCase& random_case);
+
+}  // namespace onrt::testing
