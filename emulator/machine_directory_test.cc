@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine directory: who may use it, damage, races of making and removing, readers.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "emulator/machine_admin.h"
+#include "emulator/machine_snapshot.h"
+#include "emulator/testing.h"
+#include "runtime/base/unique_fd.h"
+
+namespace onrt::emu {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::in_child;
+using ::testing::IsEmpty;
+using testing::start_child;
+using testing::TestMachine;
+using testing::wait_child;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// Writes `bytes` at `offset` of the machine's control file.
+void damage(const TestMachine& machine, size_t offset, std::string_view bytes) {
+  const UniqueFd fd(::open((machine.directory() + "/control").c_str(), O_WRONLY));
+  ASSERT_EQ(::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)),
+            static_cast<ssize_t>(bytes.size()));
+}
+
+template <class T>
+void damage_field(const TestMachine& machine, size_t offset, T value) {
+  damage(machine, offset, {reinterpret_cast<const char*>(&value), sizeof(value)});
+}
+
+std::string failure_of(const Status& status) { return std::string(status.message()); }
+
+// ---- trust ------------------------------------------------------------------------------------
+
+TEST(MachineTrust, OnlyTheOwnerAndTheMachineGroupAreTrusted) {
+  struct stat status{};
+  status.st_uid = ::geteuid();
+  status.st_mode = S_IFDIR | 0700;
+  EXPECT_TRUE(check_trusted(status, {}, "x").ok());
+  status.st_mode = S_IFDIR | 0720;
+  EXPECT_THAT(failure_of(check_trusted(status, {}, "x")), HasSubstr("mode 720"));
+  status.st_mode = S_IFDIR | 0700;
+  status.st_uid = ::geteuid() + 1;
+  EXPECT_THAT(failure_of(check_trusted(status, {}, "x")), HasSubstr("belongs to user"));
+  Sharing sharing;
+  sharing.group = 1234;
+  EXPECT_FALSE(check_trusted(status, sharing, "x").ok());
+  status.st_gid = 1234;
+  status.st_mode = S_IFDIR | 02770;
+  EXPECT_TRUE(check_trusted(status, sharing, "x").ok());
+  status.st_mode = S_IFDIR | 02771;
+  EXPECT_FALSE(check_trusted(status, sharing, "x").ok());
+}
+
+TEST(MachineTrust, FilesAndFoldersArePrivate) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(machine.attach(context).ok());
+  struct stat status{};
+  ASSERT_EQ(::stat(machine.directory().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+  for (const std::string& file : machine.files()) {
+    ASSERT_EQ(::stat((machine.directory() + "/" + file).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0600u) << file;
+  }
+}
+
+TEST(MachineTrust, LinksAndOddFilesAreRefused) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(machine.attach(context).ok());
+  const std::string control = machine.directory() + "/control";
+  std::filesystem::rename(control, control + ".real");
+  std::filesystem::create_symlink(control + ".real", control);
+  EXPECT_THAT(failure_of(machine.attach(context).status()), HasSubstr("symbolic link"));
+  EXPECT_FALSE(read_machine(machine.directory()).ok());
+  std::filesystem::remove(control);
+  std::filesystem::create_hard_link(control + ".real", control);
+  EXPECT_THAT(failure_of(machine.attach(context).status()), HasSubstr("one name"));
+  std::filesystem::remove(control);
+  ASSERT_EQ(::mkfifo(control.c_str(), 0600), 0);
+  EXPECT_THAT(failure_of(machine.attach(context).status()), HasSubstr("plain file"));
+  EXPECT_FALSE(read_machine(machine.directory()).ok());
+}
+
+// ---- damage -----------------------------------------------------------------------------------
+
+TEST(MachineDamage, EveryKindOfDamageGetsOneSentence) {
+  struct Row {
+    size_t offset;
+    uint32_t value;
+    const char* expected;
+  };
+  using C = ControlFile;
+  const size_t profile = offsetof(C, profile);
+  const size_t device = offsetof(C, devices);
+  for (const Row& row :
+       {Row{0, 0x41414141, "mark of an OpenNRT machine"},
+        Row{offsetof(ControlHeader, layout_version), 0, "has layout 0"},
+        Row{offsetof(ControlHeader, layout_version), 99, "has layout 99"},
+        Row{offsetof(ControlHeader, file_bytes), 1, "bytes, expected"},
+        Row{profile + offsetof(ProfileRecord, device_count), 0xffffffff, "impossible counts"},
+        Row{profile + offsetof(ProfileRecord, physical_cores_per_device), 0, "impossible counts"},
+        Row{profile + offsetof(ProfileRecord, max_logical_core_size), 3, "impossible counts"},
+        Row{profile + offsetof(ProfileRecord, hbm_per_device), 9, "impossible counts"},
+        Row{profile + offsetof(ProfileRecord, hbm_bytes), 1, "impossible HBM size"},
+        Row{profile + offsetof(ProfileRecord, hbm_base) + 8, 1, "impossible HBM addresses"},
+        Row{device + offsetof(DeviceRecord, link_count), 1000, "1000 links"},
+        Row{device + offsetof(DeviceRecord, links), 0x7fffffff, "link to device"}}) {
+    const TestMachine machine;
+    const Context context = machine.context();
+    ASSERT_TRUE(machine.attach(context).ok());
+    damage_field(machine, row.offset, row.value);
+    for (const Status& status :
+         {machine.attach(context).status(), read_machine(machine.directory()).status()}) {
+      EXPECT_EQ(status.code(), NRT_FAILURE) << row.expected;
+      EXPECT_THAT(failure_of(status), AllOf(HasSubstr(row.expected), HasSubstr("damaged")));
+      EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+    }
+    EXPECT_TRUE(remove_machine(context, machine.directory()).ok());
+    EXPECT_TRUE(machine.attach(context).ok());
+  }
+}
+
+TEST(MachineDamage, TruncatedAndLongerFilesAreRefused) {
+  for (const uint64_t size : {uint64_t{1}, uint64_t{64}, uint64_t{100000}, sizeof(ControlFile) - 1,
+                              sizeof(ControlFile) + 1}) {
+    const TestMachine machine;
+    const Context context = machine.context();
+    ASSERT_TRUE(machine.attach(context).ok());
+    std::filesystem::resize_file(machine.directory() + "/control", size);
+    EXPECT_THAT(failure_of(machine.attach(context).status()), HasSubstr("bytes, expected"));
+    EXPECT_FALSE(read_machine(machine.directory()).ok());
+  }
+}
+
+TEST(MachineDamage, ImpossibleExtentsAreFoundAtTheNextAllocation) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok());
+  const auto extent = (*file)->allocate(2, kMiB, 4096);
+  ASSERT_TRUE(extent.ok());
+  const size_t record =
+      offsetof(ControlFile, extents) + 2 * kMaxExtentsPerStack * sizeof(ExtentRecord);
+  damage_field<uint64_t>(machine, record + offsetof(ExtentRecord, offset), ~0ULL - 4095);
+  const Status status = (*file)->allocate(2, kMiB, 4096).status();
+  EXPECT_EQ(status.code(), NRT_FAILURE);
+  EXPECT_THAT(failure_of(status), HasSubstr("extent 0 of ND 1 HBM 0"));
+  EXPECT_TRUE((*file)->allocate(1, kMiB, 4096).ok());
+  EXPECT_TRUE(read_machine(machine.directory()).ok());
+}
+
+TEST(MachineDamage, WildSlotsAndOwnersHarmNobody) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(machine.attach(context).ok());
+  damage_field<uint32_t>(machine, offsetof(ControlHeader, slot_high_water), ~0U);
+  damage_field<uint32_t>(machine, offsetof(ControlFile, cores), ~0U);
+  damage_field<uint32_t>(machine, offsetof(ControlFile, cores) + sizeof(CoreRecord), 200);
+  damage_field<uint32_t>(machine, offsetof(ControlFile, stacks), ~0U);
+  damage_field<uint32_t>(machine, offsetof(ControlFile, processes), 77);
+  damage_field<uint32_t>(machine, offsetof(ControlFile, journal), 1234);
+  const auto snapshot = read_machine(machine.directory());
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_TRUE((*file)->owners().ok());
+  EXPECT_EQ((*file)->claim(0, 1, 1).status().code(), NRT_RESOURCE);
+  EXPECT_TRUE((*file)->claim(2, 1, 1).ok());
+}
+
+// ---- instance types ---------------------------------------------------------------------------
+
+TEST(MachineType, AnotherTypeUnderTheSameNameIsRefused) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(machine.attach(context).ok());
+  const auto other = find_profile(context, "trn1.2xlarge");
+  const auto place = machine_place(context, "box");
+  const Status status = MachineFile::attach(context, *place, *other, {}).status();
+  EXPECT_EQ(status.code(), NRT_FAILURE);
+  EXPECT_THAT(failure_of(status), HasSubstr("machine 'box' is a box, wanted trn1.2xlarge"));
+}
+
+TEST(MachineType, AChangedDescriptionIsTakenOverWhenNobodyIsThere) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto place = machine_place(context, "box");
+  auto profile = find_profile(context, "box");
+  {
+    const auto file = machine.attach(context);
+    ASSERT_TRUE(file.ok());
+    EXPECT_EQ(in_child([&] { return 0; }), 0);
+  }
+  profile->info.device_count = 1;
+  profile->info.devices.resize(1);
+  profile->info.devices[0].connected_devices.clear();
+  const auto smaller = MachineFile::attach(context, *place, *profile, {});
+  ASSERT_TRUE(smaller.ok()) << smaller.status().message();
+  EXPECT_EQ((*smaller)->physical_cores(), 4);
+}
+
+// ---- races ------------------------------------------------------------------------------------
+
+TEST(MachineRaces, ManyProcessesMakeTheSameMachine) {
+  for (int turn = 0; turn < 3; ++turn) {
+    const TestMachine machine;
+    const Context context = machine.context();
+    std::vector<pid_t> children;
+    for (int i = 0; i < 12; ++i) {
+      children.push_back(start_child([&] {
+        const auto file = machine.attach(context);
+        return file.ok() && (*file)->claim(-1, 1, 1).ok() ? 0 : file.ok() ? 0 : 1;
+      }));
+    }
+    for (const pid_t child : children) {
+      EXPECT_EQ(wait_child(child), 0);
+    }
+    EXPECT_THAT(machine.files(), ElementsAre("control", "locks"));
+  }
+}
+
+TEST(MachineRaces, RemovingWhileOthersJoinNeverBreaksThem) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    children.push_back(start_child([&] {
+      for (int turn = 0; turn < 40; ++turn) {
+        const auto file = machine.attach(context);
+        if (!file.ok() || !(*file)->claim(-1, 1, 1).ok() ||
+            !(*file)->allocate(0, 4096, 4096).ok()) {
+          return 1;
+        }
+      }
+      return 0;
+    }));
+  }
+  for (int turn = 0; turn < 60; ++turn) {
+    const Status status = remove_machine(context, machine.directory());
+    // In use, or already gone: both are right.
+    EXPECT_TRUE(status.ok() || status.code() == NRT_RESOURCE || status.code() == NRT_FAILURE);
+  }
+  for (const pid_t child : children) {
+    EXPECT_EQ(wait_child(child), 0);
+  }
+}
+
+TEST(MachineRaces, ThreadsJoinAndLeaveAtOnce) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < 30; ++turn) {
+        const auto file = machine.attach(context);
+        if (!file.ok() || !(*file)->owners().ok()) {
+          ++failures;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(failures, 0);
+  // The locks of a later member are not lost with the descriptor of an earlier one.
+  const auto file = machine.attach(context);
+  ASSERT_TRUE((*file)->claim(0, 1, 1).ok());
+  EXPECT_EQ(remove_machine(context, machine.directory()).code(), NRT_SUCCESS);
+}
+
+TEST(MachineRaces, AMachineInUseIsNotRemoved) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = start_child([&] {
+    const auto file = machine.attach(context);
+    static_cast<void>(!::write(ready[1], "y", 1));
+    ::pause();
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  for (const Status& status : {remove_machine(context, machine.directory()),
+                               reset_machine(context, machine.directory())}) {
+    EXPECT_EQ(status.code(), NRT_RESOURCE);
+    EXPECT_THAT(failure_of(status), HasSubstr("pid " + std::to_string(child)));
+  }
+  ::kill(child, SIGKILL);
+  wait_child(child);
+  EXPECT_TRUE(reset_machine(context, machine.directory()).ok());
+  EXPECT_TRUE(read_machine(machine.directory())->processes.empty());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+// A user and mount namespace of its own for this process; same user id.
+bool enter_own_mounts() {
+  const std::string map = std::to_string(::geteuid()) + " " + std::to_string(::geteuid()) + " 1";
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    return false;
+  }
+  const UniqueFd fd(::open("/proc/self/uid_map", O_WRONLY));
+  return ::write(fd.get(), map.data(), map.size()) == static_cast<ssize_t>(map.size());
+}
+
+TEST(MachineBacking, AFullFileSystemIsAnErrorAndNotASignal) {
+  constexpr int kNotAllowed = 77;
+  const TestMachine machine;
+  const int status = in_child([&] {
+    const std::string folder = machine.folder() + "/machines";
+    std::filesystem::create_directory(folder);
+    if (!enter_own_mounts() ||
+        ::mount("none", folder.c_str(), "tmpfs", 0, "size=4m,mode=0700") != 0) {
+      return kNotAllowed;
+    }
+    const Context context = machine.context({"OPENNRT_EMU_HBM_BACKING=1GiB"});
+    const auto file = machine.attach(context);
+    if (!file.ok()) {
+      std::fprintf(stderr, "%s\n", failure_of(file.status()).c_str());
+      return 1;
+    }
+    const auto extent = (*file)->allocate(0, 64 * kMiB, 4096);
+    if (!extent.ok()) {
+      return 2;
+    }
+    const Status full = (*file)->commit(**extent, (*extent)->offset(), 64 * kMiB);
+    if (full.code() != NRT_RESOURCE ||
+        full.message().find("No space left") == std::string_view::npos) {
+      return 3;
+    }
+    // What does fit still works, and nothing was kept by the failure.
+    return (*file)->commit(**extent, (*extent)->offset(), 2 * kMiB).ok() ? 0 : 4;
+  });
+  if (status == kNotAllowed) {
+    GTEST_SKIP() << "user namespaces with mounts are not allowed here";
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST(MachineBacking, ExactExtentsFillTheStack) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok());
+  std::vector<std::shared_ptr<Extent>> extents;
+  for (uint64_t size : {64 * kMiB, 64 * kMiB, 64 * kMiB, 48 * kMiB - 4096, uint64_t{4096}}) {
+    auto extent = (*file)->allocate(0, size, 4096);
+    ASSERT_TRUE(extent.ok()) << size << ": " << extent.status().message();
+    extents.push_back(std::move(extent).value());
+  }
+  EXPECT_EQ((*file)->usage(0)->largest, 0u);
+  ASSERT_TRUE((*file)->free(extents[1]).ok());
+  EXPECT_EQ((*file)->usage(0)->largest, 64 * kMiB);
+  EXPECT_EQ((*file)->commit(*extents[1], extents[1]->offset(), 1).code(), NRT_INVALID);
+  EXPECT_EQ((*file)->allocate(0, 64 * kMiB, 4096).value()->offset(), extents[1]->offset());
+}
+
+// ---- readers ----------------------------------------------------------------------------------
+
+TEST(MachineSnapshotTest, ShowsProcessesCoresAndMemory) {
+  const TestMachine machine;
+  const Context context = machine.context({"NEURON_PROCESS_TAG=trainer"});
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->claim(3, 2, 1).ok());
+  const auto extent = (*file)->allocate(1, 8 * kMiB, 4096);
+  ASSERT_TRUE((*file)->commit(**extent, (*extent)->offset(), 3 * kMiB).ok());
+  (*file)->list_model(5, 3, "digits");
+  const auto snapshot = read_machine(machine.directory());
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  ASSERT_EQ(snapshot->processes.size(), 1u);
+  const ProcessSnapshot& process = snapshot->processes[0];
+  EXPECT_EQ(process.pid, ::getpid());
+  EXPECT_EQ(process.tag, "trainer");
+  EXPECT_EQ(process.runtime_version, "2.35.0");
+  EXPECT_THAT(process.command, HasSubstr("machine_directory_test"));
+  EXPECT_THAT(process.physical_cores, ElementsAre(3, 4));
+  EXPECT_EQ(process.committed_bytes, 4 * kMiB);
+  ASSERT_EQ(process.models.size(), 1u);
+  EXPECT_EQ(process.models[0].name, "digits");
+  EXPECT_EQ(snapshot->cores[3].owner, 0);
+  EXPECT_EQ(snapshot->cores[2].owner, -1);
+  EXPECT_EQ(snapshot->hbm[1].used, 8 * kMiB);
+  (*file)->unlist_model(5);
+  EXPECT_THAT(read_machine(machine.directory())->processes[0].models, IsEmpty());
+}
+
+TEST(MachineSnapshotTest, DeadProcessesAreNotShown) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  EXPECT_EQ(in_child([&] {
+              const auto file = machine.attach(context);
+              const bool good = file.ok() && (*file)->claim(0, 8, 1).ok() &&
+                                (*file)->allocate(0, kMiB, 4096).ok();
+              return good ? ::kill(::getpid(), SIGKILL) : 1;
+            }),
+            128 + SIGKILL);
+  const auto snapshot = read_machine(machine.directory());
+  ASSERT_TRUE(snapshot.ok());
+  EXPECT_THAT(snapshot->processes, IsEmpty());
+  EXPECT_EQ(snapshot->cores[0].owner, -1);
+  EXPECT_EQ(snapshot->hbm[0].used, 0u);
+}
+
+TEST(MachineSnapshotTest, AReaderMakesNothing) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto snapshot = read_selected_machine(context);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  EXPECT_EQ(snapshot->cores.size(), 8u);
+  EXPECT_EQ(snapshot->hbm[3].largest, snapshot->hbm[3].limit);
+  EXPECT_FALSE(std::filesystem::exists(machine.folder() + "/machines"));
+  EXPECT_THAT(list_machines(context), IsEmpty());
+}
+
+TEST(MachineSnapshotTest, WithoutAVariableTheOnlyMachineIsShown) {
+  const TestMachine machine;
+  const Context maker = machine.context();
+  Context reader;
+  reader.settings =
+      Settings::from_strings({"OPENNRT_MACHINE_DIR=" + machine.folder() + "/machines"});
+  reader.log = std::make_unique<Logger>(reader.settings);
+  EXPECT_THAT(failure_of(read_selected_machine(reader).status()), HasSubstr("no Neuron device"));
+  ASSERT_TRUE(machine.attach(maker).ok());
+  EXPECT_EQ(read_selected_machine(reader)->info.name, "box");
+  ASSERT_TRUE(create_machine(machine.context({"OPENNRT_MACHINE=second"})).ok());
+  EXPECT_THAT(failure_of(read_selected_machine(reader).status()),
+              AllOf(HasSubstr("box, second"), HasSubstr("OPENNRT_MACHINE")));
+}
+
+TEST(MachineSnapshotTest, CanBeReadWhileProcessesComeAndGo) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(create_machine(context).ok());
+  const pid_t child = start_child([&] {
+    for (int turn = 0; turn < 60; ++turn) {
+      const auto file = machine.attach(context);
+      if (!file.ok() || !(*file)->claim(-1, 2, 1).ok()) {
+        return 1;
+      }
+    }
+    return 0;
+  });
+  for (int turn = 0; turn < 100; ++turn) {
+    const auto snapshot = read_machine(machine.directory());
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+    ASSERT_LE(snapshot->processes.size(), 1u);
+    for (const ProcessSnapshot& process : snapshot->processes) {
+      EXPECT_EQ(process.pid, child);
+      EXPECT_THAT(process.command, HasSubstr("machine_directory_test"));
+    }
+  }
+  EXPECT_EQ(wait_child(child), 0);
+}
+
+}  // namespace
+}  // namespace onrt::emu
