@@ -317,14 +317,19 @@ TEST(MachineRaces, AMachineInUseIsNotRemoved) {
 
 // ---- memory -----------------------------------------------------------------------------------
 
-// A user and mount namespace of its own for this process; same user id.
+bool write_text(const char* path, const std::string& text) {
+  const UniqueFd fd(::open(path, O_WRONLY));
+  return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// A user and mount namespace of its own for this process; same user and group.
 bool enter_own_mounts() {
-  const std::string map = std::to_string(::geteuid()) + " " + std::to_string(::geteuid()) + " 1";
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    return false;
-  }
-  const UniqueFd fd(::open("/proc/self/uid_map", O_WRONLY));
-  return ::write(fd.get(), map.data(), map.size()) == static_cast<ssize_t>(map.size());
+  const std::string user = std::to_string(::geteuid());
+  const std::string group = std::to_string(::getegid());
+  return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+         write_text("/proc/self/uid_map", user + " " + user + " 1") &&
+         write_text("/proc/self/setgroups", "deny") &&
+         write_text("/proc/self/gid_map", group + " " + group + " 1");
 }
 
 TEST(MachineBacking, AFullFileSystemIsAnErrorAndNotASignal) {
