@@ -79,6 +79,7 @@ struct ExecutorOptions {
 
 std::unique_ptr<Executor> make_executor(const ncx::Eltwise& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Copy& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Reduce& op, const ExecutorOptions& options);
 
 // Bytes, or additions of 4 bytes, below which work is not worth sharing between threads.
 inline constexpr int64_t kChunkWork = 64 * 1024;

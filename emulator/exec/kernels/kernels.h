@@ -24,6 +24,10 @@ using OpKernel = void (*)(void* out, const void* a, const void* b, const void* c
 // Memory to register or back, `stride` in elements of the strided side.
 using MoveKernel = void (*)(void* out, const void* in, int64_t stride, size_t n);
 
+// Row r of out = the values x[r * row_stride + (0..n)) combined in the order of one chunk of
+// reduce_order.h; 0 < n <= kReduceChunk.
+using FoldKernel = void (*)(void* out, const void* x, size_t n, size_t rows, int64_t row_stride);
+
 inline constexpr size_t kDtypeNumbers = 32;  // larger than any Dtype number
 
 struct KernelTable {
@@ -40,6 +44,8 @@ struct KernelTable {
   std::array<OpKernel, ncx::kRegisterClasses> fill{};  // immediate: the register's value
   OpKernel select32 = nullptr;
   OpKernel select64 = nullptr;
+  // By combiner and register class; null for ops that combine nothing.
+  std::array<std::array<FoldKernel, ncx::kRegisterClasses>, ncx::kScalarOps> fold{};
 };
 
 // The table of a level that runs here.

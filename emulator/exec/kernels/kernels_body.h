@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "emulator/exec/kernels/kernels.h"
+#include "emulator/isa/reduce_order.h"
 
 namespace onrt {
 namespace {
@@ -272,6 +273,163 @@ void add_type(KernelTable& table) {
   set(RegisterClass::kU64, convert_loop<Dtype::kU64, kType>);
 }
 
+// ---- folds --------------------------------------------------------------------------------------
+
+// Eight lanes as one vector of the compiler; narrower machines split it.
+template <class T>
+struct LanesOf {
+  using Word = ncx::Unsigned<T>;
+  using Element = std::conditional_t<ncx::kIsFloat<T>, float, Word>;
+  typedef Element Vector __attribute__((vector_size(sizeof(Element) * ncx::kReduceLanes)));
+  typedef T Raw __attribute__((vector_size(sizeof(T) * ncx::kReduceLanes)));
+  typedef Word Words __attribute__((vector_size(sizeof(Word) * ncx::kReduceLanes)));
+};
+
+// combine(a, b) for eight lanes: the same values as the scalar functions.
+template <ScalarOp kOp, class T>
+[[gnu::always_inline]] inline typename LanesOf<T>::Raw combine_lanes(typename LanesOf<T>::Raw a,
+                                                                     typename LanesOf<T>::Raw b) {
+  using Vector = typename LanesOf<T>::Vector;
+  using Raw = typename LanesOf<T>::Raw;
+  using Words = typename LanesOf<T>::Words;
+  if constexpr (kOp == ScalarOp::kAdd) {
+    return (Raw)((Vector)a + (Vector)b);
+  } else if constexpr (kOp == ScalarOp::kMultiply) {
+    return (Raw)((Vector)a * (Vector)b);
+  } else if constexpr (kOp == ScalarOp::kAnd) {
+    return (Raw)((Words)a & (Words)b);
+  } else if constexpr (kOp == ScalarOp::kOr) {
+    return (Raw)((Words)a | (Words)b);
+  } else if constexpr (kOp == ScalarOp::kXor) {
+    return (Raw)((Words)a ^ (Words)b);
+  } else {
+    constexpr bool kMax = kOp == ScalarOp::kMaximum;
+    const auto first = kMax ? a > b : a < b;
+    const auto second = kMax ? b > a : b < a;
+    if constexpr (ncx::kIsFloat<T>) {
+      const Raw equal = kMax ? (Raw)((Words)a & (Words)b) : (Raw)((Words)a | (Words)b);
+      const Raw m = first ? a : (second ? b : equal);
+      return (a != a) ? a : ((b != b) ? b : m);
+    } else {
+      return first ? a : (second ? b : a);
+    }
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline typename LanesOf<T>::Raw load_lanes(const T* x) {
+  typename LanesOf<T>::Raw v;
+  std::memcpy(&v, x, sizeof(v));
+  return v;
+}
+
+template <ScalarOp kOp, class T>
+[[gnu::always_inline]] inline T combine_scalar(T a, T b) {
+  if constexpr (kOp == ScalarOp::kAdd) {
+    return ncx::scalar_add(a, b);
+  } else if constexpr (kOp == ScalarOp::kMultiply) {
+    return ncx::scalar_multiply(a, b);
+  } else if constexpr (kOp == ScalarOp::kMaximum) {
+    return ncx::scalar_maximum(a, b);
+  } else if constexpr (kOp == ScalarOp::kMinimum) {
+    return ncx::scalar_minimum(a, b);
+  } else if constexpr (kOp == ScalarOp::kAnd) {
+    return static_cast<T>(a & b);
+  } else if constexpr (kOp == ScalarOp::kOr) {
+    return static_cast<T>(a | b);
+  } else {
+    return static_cast<T>(a ^ b);
+  }
+}
+
+// The rest of a row after whole groups of eight, then the lanes in halves.
+template <ScalarOp kOp, class T>
+[[gnu::always_inline]] inline T finish_fold(typename LanesOf<T>::Raw acc, const T* rest, size_t n) {
+  T lanes[ncx::kReduceLanes];
+  std::memcpy(lanes, &acc, sizeof(lanes));
+  for (size_t i = 0; i < n; ++i) {
+    lanes[i] = combine_scalar<kOp>(lanes[i], rest[i]);
+  }
+  for (int half = ncx::kReduceLanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) {
+      lanes[lane] = combine_scalar<kOp>(lanes[lane], lanes[lane + half]);
+    }
+  }
+  return lanes[0];
+}
+
+template <ScalarOp kOp, class T>
+T fold_short(const T* x, size_t n) {
+  T lanes[ncx::kReduceLanes];
+  std::memcpy(lanes, x, n * sizeof(T));
+  const int used = static_cast<int>(n);
+  for (int half = ncx::kReduceLanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half && lane + half < used; ++lane) {
+      lanes[lane] = combine_scalar<kOp>(lanes[lane], lanes[lane + half]);
+    }
+  }
+  return lanes[0];
+}
+
+// Four rows at a time: their chains of dependent operations overlap.
+template <ScalarOp kOp, class T>
+void fold_loop(void* out, const void* in, size_t n, size_t rows, int64_t row_stride) {
+  using Raw = typename LanesOf<T>::Raw;
+  constexpr size_t kLanes = ncx::kReduceLanes;
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(in);
+  if (n < kLanes) {
+    for (size_t r = 0; r < rows; ++r) {
+      o[r] = fold_short<kOp>(x + static_cast<int64_t>(r) * row_stride, n);
+    }
+    return;
+  }
+  const size_t whole = n / kLanes * kLanes;
+  size_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T* row[4];
+    Raw acc[4];
+    for (int k = 0; k < 4; ++k) {
+      row[k] = x + static_cast<int64_t>(r + static_cast<size_t>(k)) * row_stride;
+      acc[k] = load_lanes(row[k]);
+    }
+    for (size_t i = kLanes; i < whole; i += kLanes) {
+      acc[0] = combine_lanes<kOp, T>(acc[0], load_lanes(row[0] + i));
+      acc[1] = combine_lanes<kOp, T>(acc[1], load_lanes(row[1] + i));
+      acc[2] = combine_lanes<kOp, T>(acc[2], load_lanes(row[2] + i));
+      acc[3] = combine_lanes<kOp, T>(acc[3], load_lanes(row[3] + i));
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      o[r + k] = finish_fold<kOp, T>(acc[k], row[k] + whole, n - whole);
+    }
+  }
+  for (; r < rows; ++r) {
+    const T* row = x + static_cast<int64_t>(r) * row_stride;
+    Raw acc = load_lanes(row);
+    for (size_t i = kLanes; i < whole; i += kLanes) {
+      acc = combine_lanes<kOp, T>(acc, load_lanes(row + i));
+    }
+    o[r] = finish_fold<kOp, T>(acc, row + whole, n - whole);
+  }
+}
+
+template <RegisterClass kClass>
+void add_folds(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  const auto set = [&](ScalarOp op, FoldKernel kernel) {
+    table.fold[static_cast<size_t>(op)][static_cast<size_t>(kClass)] = kernel;
+  };
+  set(ScalarOp::kAdd, fold_loop<ScalarOp::kAdd, T>);
+  set(ScalarOp::kMultiply, fold_loop<ScalarOp::kMultiply, T>);
+  set(ScalarOp::kMaximum, fold_loop<ScalarOp::kMaximum, T>);
+  set(ScalarOp::kMinimum, fold_loop<ScalarOp::kMinimum, T>);
+  if constexpr (!ncx::kIsFloat<T>) {
+    set(ScalarOp::kAnd, fold_loop<ScalarOp::kAnd, T>);
+    set(ScalarOp::kOr, fold_loop<ScalarOp::kOr, T>);
+    set(ScalarOp::kXor, fold_loop<ScalarOp::kXor, T>);
+  }
+}
+
 KernelTable make_table() {
   KernelTable table;
   add_common<RegisterClass::kF32>(table);
@@ -287,6 +445,11 @@ KernelTable make_table() {
 #define ONRT_DTYPE(name, text, bytes, nrt, xla) add_type<Dtype::k##name>(table);
 #include "runtime/base/dtype.def"
 #undef ONRT_DTYPE
+  add_folds<RegisterClass::kF32>(table);
+  add_folds<RegisterClass::kI32>(table);
+  add_folds<RegisterClass::kU32>(table);
+  add_folds<RegisterClass::kI64>(table);
+  add_folds<RegisterClass::kU64>(table);
   table.select32 = select_loop<uint32_t>;
   table.select64 = select_loop<uint64_t>;
   return table;
