@@ -58,6 +58,8 @@ class BlockCursor {
   explicit BlockCursor(const BlockWalk& walk) : walk_(walk) {}
 
   void seek(int64_t unit);
+  // Row-major position of the block's first element in the nest.
+  int64_t linear() const { return row_ * walk_.nest().inner() + column_; }
   size_t size() const { return static_cast<size_t>(size_); }
 
   // Address of the block's first element of a contiguous view.

@@ -80,6 +80,14 @@ struct ExecutorOptions {
 std::unique_ptr<Executor> make_executor(const ncx::Eltwise& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Copy& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Reduce& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Gemm& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Gather& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Scatter& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::DynamicSlice& op,
+                                        const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::DynamicUpdateSlice& op,
+                                        const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Rng& op, const ExecutorOptions& options);
 
 // Bytes, or additions of 4 bytes, below which work is not worth sharing between threads.
 inline constexpr int64_t kChunkWork = 64 * 1024;

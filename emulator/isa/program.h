@@ -139,9 +139,10 @@ struct Gather {
   std::vector<int64_t> slice_sizes;
 };
 
-// HLO scatter, in place: `outputs` already hold the operands. Updates are applied in row-major
-// order of their index; an update whose window leaves the operand is skipped. Combiner registers:
-// n current values, n update values; results: n new values.
+// HLO scatter, in place: `outputs` already hold the operands. Updates are applied one index vector
+// after the other, in row-major order of the batch dimensions; an index vector whose window leaves
+// the operand is skipped. Combiner registers: n current values, n update values; results: n new
+// values.
 struct Scatter {
   std::vector<View> outputs;
   View indices;

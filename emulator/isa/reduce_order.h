@@ -37,7 +37,7 @@ T reduce_in_order(T* x, int64_t n, Combine combine) {
     int64_t chunks = 0;
     for (int64_t begin = 0; begin < n; begin += kReduceChunk) {
       const int64_t count = n - begin < kReduceChunk ? n - begin : kReduceChunk;
-      T lanes[kReduceLanes];
+      T lanes[kReduceLanes]{};
       const int used = count < kReduceLanes ? static_cast<int>(count) : kReduceLanes;
       for (int lane = 0; lane < used; ++lane) {
         lanes[lane] = x[begin + lane];

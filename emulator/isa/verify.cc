@@ -499,7 +499,8 @@ class Verifier {
     if (op.kind == RngKind::kUniform || op.kind == RngKind::kNormal) {
       ONRT_RETURN_IF_ERROR(check_scalar(op.a, "parameter a"));
       ONRT_RETURN_IF_ERROR(check_scalar(op.b, "parameter b"));
-      const bool typed = op.a.dtype == op.output.dtype && op.b.dtype == op.output.dtype &&
+      const bool typed = op.output.dtype != Dtype::kPred && op.a.dtype == op.output.dtype &&
+                         op.b.dtype == op.output.dtype &&
                          (op.kind == RngKind::kUniform || is_floating(op.output.dtype));
       return typed ? ok_status()
                    : invalid(format("rng of {} with parameters {} and {}",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/exec/testing/oracle.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -77,9 +78,290 @@ void run(const ncx::Copy& op, Memory& memory) {
   }
 }
 
+// Combines one kept element's values, by the rule of reduce_order.h, for several accumulators.
+struct Tuple {
+  std::vector<Boxed> values;
+};
+
+Tuple combine(const ncx::Reduce& op, const Tuple& a, const Tuple& b) {
+  if (!op.general.results.empty()) {
+    std::vector<Dtype> types;
+    std::vector<Boxed> inputs;
+    for (const Tuple* side : {&a, &b}) {
+      for (size_t i = 0; i < op.accumulators.size(); ++i) {
+        types.push_back(op.accumulators[i].type);
+        inputs.push_back(side->values[i]);
+      }
+    }
+    return {apply(op.general, types, inputs, nullptr)};
+  }
+  Tuple out;
+  for (size_t i = 0; i < op.accumulators.size(); ++i) {
+    out.values.push_back(ncx::combine_unrounded(op.accumulators[i].combiner,
+                                                op.accumulators[i].type, a.values[i], b.values[i]));
+  }
+  return out;
+}
+
+void run(const ncx::Reduce& op, Memory& memory) {
+  const size_t kept = op.domain.rank - op.reduced;
+  const std::span<const int64_t> dims(op.domain.dims.data(), op.domain.rank);
+  std::vector<std::vector<Boxed>> all;
+  for_each_index(dims.first(kept), [&](const int64_t* kept_index) {
+    std::vector<Tuple> values;
+    for_each_index(dims.subspan(kept), [&](const int64_t* reduced_index) {
+      int64_t index[ncx::kMaxRank] = {};
+      std::copy_n(kept_index, kept, index);
+      std::copy_n(reduced_index, op.reduced, index + kept);
+      std::vector<Boxed> inputs;
+      for (const View& view : op.inputs) {
+        inputs.push_back(load(view, memory, index));
+      }
+      values.push_back({apply(op.prologue, types_of(op.inputs), inputs, index)});
+    });
+    Tuple total;
+    for (const auto& accumulator : op.accumulators) {
+      total.values.push_back(load(accumulator.init, memory, nullptr));
+    }
+    if (!values.empty()) {
+      const auto step = [&](const Tuple& a, const Tuple& b) { return combine(op, a, b); };
+      total =
+          combine(op, total,
+                  ncx::reduce_in_order(values.data(), static_cast<int64_t>(values.size()), step));
+    }
+    std::vector<Dtype> types;
+    std::vector<Boxed> inputs;
+    for (size_t i = 0; i < op.accumulators.size(); ++i) {
+      types.push_back(op.accumulators[i].type);
+      inputs.push_back(ncx::settle_boxed(types.back(), total.values[i]));
+    }
+    for (const View& view : op.epilogue_inputs) {
+      types.push_back(view.dtype);
+      inputs.push_back(load(view, memory, kept_index));
+    }
+    all.push_back(apply(op.epilogue, types, inputs, kept_index));
+  });
+  size_t at = 0;
+  for_each_index(dims.first(kept), [&](const int64_t* index) {
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      ncx::store_boxed(op.outputs[i].dtype, all[at][i], element(op.outputs[i], memory, index));
+    }
+    ++at;
+  });
+}
+
+float as_float(Boxed value) { return __builtin_bit_cast(float, static_cast<uint32_t>(value)); }
+
+// One dot product in the order of reduce_order.h.
+Boxed dot_product(const ncx::Gemm& op, Memory& memory, const int64_t* index, size_t rank) {
+  int64_t left[ncx::kMaxRank];
+  int64_t right[ncx::kMaxRank];
+  std::copy_n(index, rank, left);
+  std::copy_n(index, rank, right);
+  const int64_t k_total = op.lhs.dims[rank - 1];
+  if (!is_floating(op.type)) {
+    uint64_t sum = 0;
+    for (int64_t k = 0; k < k_total; ++k) {
+      left[rank - 1] = right[rank - 2] = k;
+      sum += load(op.lhs, memory, left) * load(op.rhs, memory, right);
+    }
+    return ncx::settle_boxed(op.type, sum);
+  }
+  float total = 0;
+  for (int64_t begin = 0; begin < k_total; begin += ncx::kDotBlock) {
+    float block = 0;
+    for (int64_t k = begin; k < std::min(k_total, begin + ncx::kDotBlock); ++k) {
+      left[rank - 1] = right[rank - 2] = k;
+      block = std::fma(as_float(load(op.lhs, memory, left)), as_float(load(op.rhs, memory, right)),
+                       block);
+    }
+    total = begin == 0 ? block : total + block;
+  }
+  return ncx::settle_boxed(op.type, __builtin_bit_cast(uint32_t, total));
+}
+
+void run(const ncx::Gemm& op, Memory& memory) {
+  const size_t rank = op.lhs.rank;
+  std::vector<int64_t> dims(op.lhs.dims.begin(), op.lhs.dims.begin() + static_cast<int>(rank));
+  dims[rank - 1] = op.rhs.dims[rank - 1];
+  std::vector<Dtype> types = {op.type};
+  for (const View& view : op.epilogue_inputs) {
+    types.push_back(view.dtype);
+  }
+  for_each_index(dims, [&](const int64_t* index) {
+    std::vector<Boxed> inputs = {dot_product(op, memory, index, rank)};
+    for (const View& view : op.epilogue_inputs) {
+      inputs.push_back(load(view, memory, index));
+    }
+    const std::vector<Boxed> results = apply(op.epilogue, types, inputs, index);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      ncx::store_boxed(op.outputs[i].dtype, results[i], element(op.outputs[i], memory, index));
+    }
+  });
+}
+
+bool contains(const std::vector<int64_t>& dims, int64_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+int64_t as_index(const View& view, Memory& memory, const int64_t* index) {
+  const auto value = static_cast<int64_t>(load(view, memory, index));
+  return view.dtype == Dtype::kU64 && value < 0 ? INT64_MAX : value;
+}
+
+// The start of a window in the operand for one index vector, by the XLA definition of gather.
+std::vector<int64_t> window_start(const View& whole, const View& indices, Memory& memory,
+                                  const std::vector<int64_t>& batch,
+                                  const std::vector<int64_t>& map,
+                                  const std::vector<int64_t>& whole_batch,
+                                  const std::vector<int64_t>& indices_batch, int64_t vector_dim) {
+  std::vector<int64_t> start(whole.rank, 0);
+  for (size_t i = 0; i < map.size(); ++i) {
+    std::vector<int64_t> index = batch;
+    if (vector_dim < indices.rank) {
+      index.insert(index.begin() + vector_dim, static_cast<int64_t>(i));
+    }
+    start[static_cast<size_t>(map[i])] = as_index(indices, memory, index.data());
+  }
+  for (size_t i = 0; i < whole_batch.size(); ++i) {
+    const int64_t d = indices_batch[i];
+    start[static_cast<size_t>(whole_batch[i])] =
+        batch[static_cast<size_t>(d > vector_dim ? d - 1 : d)];
+  }
+  return start;
+}
+
+// Splits an index of the result into the batch part and the window part spread over the operand.
+void split_index(const View& whole, const View& result, const int64_t* index,
+                 const std::vector<int64_t>& window_dims, const std::vector<int64_t>& removed,
+                 const std::vector<int64_t>& whole_batch, std::vector<int64_t>& batch,
+                 std::vector<int64_t>& window) {
+  batch.clear();
+  std::vector<int64_t> inside;
+  for (int64_t d = 0; d < result.rank; ++d) {
+    (contains(window_dims, d) ? inside : batch).push_back(index[d]);
+  }
+  window.assign(whole.rank, 0);
+  size_t next = 0;
+  for (int64_t d = 0; d < whole.rank; ++d) {
+    if (!contains(removed, d) && !contains(whole_batch, d)) {
+      window[static_cast<size_t>(d)] = inside[next++];
+    }
+  }
+}
+
+void run(const ncx::Gather& op, Memory& memory) {
+  const size_t width = dtype_bytes(op.output.dtype);
+  std::vector<int64_t> batch;
+  std::vector<int64_t> window;
+  for_each_index({op.output.dims.data(), op.output.rank}, [&](const int64_t* index) {
+    split_index(op.operand, op.output, index, op.offset_dims, op.collapsed_slice_dims,
+                op.operand_batching_dims, batch, window);
+    std::vector<int64_t> at =
+        window_start(op.operand, op.indices, memory, batch, op.start_index_map,
+                     op.operand_batching_dims, op.start_indices_batching_dims, op.index_vector_dim);
+    for (size_t d = 0; d < at.size(); ++d) {
+      at[d] = std::clamp<int64_t>(at[d], 0, op.operand.dims[d] - op.slice_sizes[d]) + window[d];
+    }
+    std::memcpy(element(op.output, memory, index), element(op.operand, memory, at.data()), width);
+  });
+}
+
+void run(const ncx::Scatter& op, Memory& memory) {
+  const View& whole = op.outputs[0];
+  const View& update = op.updates[0];
+  std::vector<Dtype> types = types_of(op.outputs);
+  types.insert(types.end(), types.begin(), types.begin() + static_cast<int>(op.outputs.size()));
+  std::vector<int64_t> batch_dims;
+  for (int64_t d = 0; d < update.rank; ++d) {
+    if (!contains(op.update_window_dims, d)) {
+      batch_dims.push_back(update.dims[static_cast<size_t>(d)]);
+    }
+  }
+  std::vector<int64_t> window_sizes;
+  for (const int64_t d : op.update_window_dims) {
+    window_sizes.push_back(update.dims[static_cast<size_t>(d)]);
+  }
+  for_each_index(batch_dims, [&](const int64_t* batch_index) {
+    for_each_index(window_sizes, [&](const int64_t* window_index) {
+      std::vector<int64_t> index(update.rank);
+      size_t b = 0;
+      size_t w = 0;
+      for (int64_t d = 0; d < update.rank; ++d) {
+        index[static_cast<size_t>(d)] =
+            contains(op.update_window_dims, d) ? window_index[w++] : batch_index[b++];
+      }
+      std::vector<int64_t> batch;
+      std::vector<int64_t> window;
+      split_index(whole, update, index.data(), op.update_window_dims, op.inserted_window_dims,
+                  op.input_batching_dims, batch, window);
+      std::vector<int64_t> at = window_start(
+          whole, op.indices, memory, batch, op.scatter_dims_to_operand_dims, op.input_batching_dims,
+          op.scatter_indices_batching_dims, op.index_vector_dim);
+      std::vector<int64_t> size(whole.rank, 1);
+      size_t next = 0;
+      for (int64_t d = 0; d < whole.rank; ++d) {
+        if (!contains(op.inserted_window_dims, d) && !contains(op.input_batching_dims, d)) {
+          size[static_cast<size_t>(d)] = window_sizes[next++];
+        }
+      }
+      for (size_t d = 0; d < at.size(); ++d) {
+        if (at[d] < 0 || at[d] > whole.dims[d] - size[d]) {
+          return;
+        }
+        at[d] += window[d];
+      }
+      std::vector<Boxed> inputs;
+      for (const View& view : op.outputs) {
+        inputs.push_back(load(view, memory, at.data()));
+      }
+      for (const View& view : op.updates) {
+        inputs.push_back(load(view, memory, index.data()));
+      }
+      const std::vector<Boxed> results = apply(op.combiner, types, inputs, nullptr);
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        ncx::store_boxed(op.outputs[i].dtype, results[i],
+                         element(op.outputs[i], memory, at.data()));
+      }
+    });
+  });
+}
+
+// Offsets of a dynamic slice, clamped.
+std::vector<int64_t> clamped_starts(std::span<const View> starts, const View& whole,
+                                    const View& window, Memory& memory) {
+  std::vector<int64_t> out;
+  for (size_t d = 0; d < starts.size(); ++d) {
+    out.push_back(std::clamp<int64_t>(as_index(starts[d], memory, nullptr), 0,
+                                      whole.dims[d] - window.dims[d]));
+  }
+  return out;
+}
+
+void copy_window(const View& whole, const View& window, std::span<const View> starts, bool read,
+                 Memory& memory) {
+  const std::vector<int64_t> start = clamped_starts(starts, whole, window, memory);
+  for_each_index({window.dims.data(), window.rank}, [&](const int64_t* index) {
+    std::vector<int64_t> at = start;
+    for (size_t d = 0; d < at.size(); ++d) {
+      at[d] += index[d];
+    }
+    std::byte* a = element(window, memory, index);
+    std::byte* b = element(whole, memory, at.data());
+    std::memcpy(read ? a : b, read ? b : a, dtype_bytes(whole.dtype));
+  });
+}
+
+void run(const ncx::DynamicSlice& op, Memory& memory) {
+  copy_window(op.source, op.destination, op.starts, true, memory);
+}
+void run(const ncx::DynamicUpdateSlice& op, Memory& memory) {
+  copy_window(op.destination, op.update, op.starts, false, memory);
+}
+
 template <class Op>
 void run(const Op&, Memory&) {
-  std::abort();  // the oracle does not have this instruction
+  std::abort();  // random numbers and control flow: tested by other means
 }
 
 float random_float(std::mt19937& random) {
