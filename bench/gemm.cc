@@ -94,7 +94,7 @@ void measure(int size, const OpenBlas& blas, onrt::bench::TorchPeer* torch,
             abort();
           }
         },
-        kSeconds);
+        onrt::bench::Clock::kThreadCpu, kSeconds);
   };
   const double operations = 2.0 * size * size * size;
   const auto gigaflops = [operations](double seconds) { return operations / seconds / 1e9; };
@@ -113,7 +113,7 @@ void measure(int size, const OpenBlas& blas, onrt::bench::TorchPeer* torch,
                                                        m.a.data(), size, m.b.data(), size, 0.0f,
                                                        m.c.data(), size);
                                           },
-                                          kSeconds)});
+                                          onrt::bench::Clock::kThreadCpu, kSeconds)});
   }
   if (torch != nullptr) {
     candidates.push_back({"torch", torch_measure("float32")});

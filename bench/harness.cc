@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/harness.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,8 +12,10 @@ namespace {
 
 Options g_options;  // set once by parse_options() before anything is measured
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double now(Clock clock) {
+  timespec time{};
+  clock_gettime(clock == Clock::kWall ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 double median(std::vector<double> values) {
@@ -80,20 +83,32 @@ void print_text(const Row& row) {
 
 }  // namespace
 
-Measure timed(std::function<void()> body, double seconds) {
-  return [body = std::move(body), seconds, calls = 1L]() mutable {
+Measure timed(std::function<void()> body, Clock clock, double seconds) {
+  return [body = std::move(body), clock, seconds, calls = 1L]() mutable {
     while (true) {
-      const double start = now();
+      const double start = now(clock);
       for (long i = 0; i < calls; ++i) {
         body();
       }
-      const double passed = now() - start;
+      const double passed = now(clock) - start;
       if (passed >= seconds) {
         return passed / static_cast<double>(calls);
       }
       const double factor = passed <= 0 ? 10.0 : std::min(10.0, 1.2 * seconds / passed);
       calls = std::max(calls + 1, static_cast<long>(static_cast<double>(calls) * factor));
     }
+  };
+}
+
+Measure latency(std::function<void()> body, int calls) {
+  return [body = std::move(body), calls] {
+    std::vector<double> seconds(static_cast<size_t>(calls));
+    for (double& call : seconds) {
+      const double start = now(Clock::kWall);
+      body();
+      call = now(Clock::kWall) - start;
+    }
+    return median(std::move(seconds));
   };
 }
 

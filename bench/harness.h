@@ -12,8 +12,15 @@ namespace onrt::bench {
 // Runs its body often enough to be timed and returns seconds per call.
 using Measure = std::function<double()>;
 
-// A Measure of `body`: repeats it until at least `seconds` have passed.
-Measure timed(std::function<void()> body, double seconds = 0.02);
+// kThreadCpu: time that the calling thread ran, for work on one thread; other load on the machine
+// then disturbs only through caches and clock frequency. kWall: what a user waits.
+enum class Clock { kWall, kThreadCpu };
+
+// A Measure of `body`: the mean of as many calls as take `seconds`.
+Measure timed(std::function<void()> body, Clock clock, double seconds = 0.02);
+
+// A Measure of `body`: the median of `calls` calls, each timed by itself. For latencies.
+Measure latency(std::function<void()> body, int calls = 1001);
 
 struct Candidate {
   std::string name;  // "ours" first, then peers
@@ -57,8 +64,5 @@ const Options& options();
 
 // Prints a table, or with --json one object per line.
 void report(const std::vector<Row>& rows);
-
-// What keeps the compiler from dropping a computation.
-inline void keep(const void* pointer) { asm volatile("" : : "g"(pointer) : "memory"); }
 
 }  // namespace onrt::bench

@@ -1,41 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures torch on request of bench_gemm: one request a line on stdin, seconds per call back.
+"""Measures torch on request of bench_gemm: one request a line on stdin, seconds of
+processor time per call back.
 
 Request: `mm DTYPE M N K SECONDS`. First line sent: the versions."""
 
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 
 
-def seconds_per_call(body, least):
+def seconds_per_call(body: Callable[[], object], least: float) -> float:
     calls = 1
     while True:
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(calls):
             body()
-        passed = time.perf_counter() - start
+        passed = time.thread_time() - start
         if passed >= least:
             return passed / calls
         calls = max(calls + 1, int(calls * min(10.0, 1.2 * least / max(passed, 1e-9))))
 
 
-def main():
+def matmul(dtype: torch.dtype, m: int, n: int, k: int) -> Callable[[], object]:
+    a = torch.randn(m, k).to(dtype)
+    b = torch.randn(k, n).to(dtype)
+    c = torch.empty(m, n, dtype=dtype)
+    return lambda: torch.mm(a, b, out=c)
+
+
+def main() -> None:
     torch.set_num_threads(1)
     print(f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()})", flush=True)
-    cache = {}
+    calls: dict[tuple[str, ...], Callable[[], object]] = {}
     for line in sys.stdin:
         _, dtype, m, n, k, least = line.split()
         key = (dtype, m, n, k)
-        if key not in cache:
-            m, n, k = int(m), int(n), int(k)
-            kind = getattr(torch, dtype)
-            a = torch.randn(m, k).to(kind)
-            b = torch.randn(k, n).to(kind)
-            cache[key] = (a, b, torch.empty(m, n, dtype=kind))
-        a, b, c = cache[key]
-        print(seconds_per_call(lambda: torch.mm(a, b, out=c), float(least)), flush=True)
+        if key not in calls:
+            calls[key] = matmul(getattr(torch, dtype), int(m), int(n), int(k))
+        print(seconds_per_call(calls[key], float(least)), flush=True)
 
 
 if __name__ == "__main__":
