@@ -17,6 +17,9 @@ Status load(const void* bytes, size_t size, int32_t vnc, int32_t vnc_count, nrt_
   ONRT_ASSIGN_OR_RETURN(const SessionUse session, Runtime::instance().enter());
   ONRT_RETURN_IF_ERROR(check_not_null(bytes, "neff_bytes"));
   ONRT_RETURN_IF_ERROR(check_not_null(out, "model"));
+  if (vnc >= session->core_count()) {
+    ONRT_RETURN_IF_ERROR(session->core(vnc).status());
+  }
   if (vnc_count > session->core_count() - std::max(vnc, 0)) {
     return Status(NRT_LOAD_NOT_ENOUGH_NC,
                   format("{} NeuronCores asked for from index {}, this process has {}", vnc_count,
