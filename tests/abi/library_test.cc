@@ -18,14 +18,13 @@ namespace onrt::abi {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 const ElfFile& library() {
-  static const ElfFile file = ElfFile::read(ONRT_LIBRARY);
-  return file;
+  static const ElfFile kFile = ElfFile::read(ONRT_LIBRARY);
+  return kFile;
 }
 
 // Lines of a committed list without comments, sorted.
