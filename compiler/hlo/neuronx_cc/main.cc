@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuronx-cc: HLO modules to NEFFs. Exit status: 0, 1 (refused or failed), 2 (usage).
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "compiler/hlo/export.h"
@@ -42,9 +46,22 @@ std::string temps_folder(const std::string& output) {
          "/neuronx-cc-temps";
 }
 
+// The compiler's remarks, one a line.
+void report_lines(std::string_view text, Report& report) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    report.write(Verbosity::kWarning, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const std::string& target,
                      Report& report) {
   const std::string dump = options.save_temps ? temps_folder(options.output) : "";
+  std::error_code error;
+  if (!dump.empty() && !std::filesystem::create_directories(dump, error) && error) {
+    return Status(NRT_FAILURE, format("cannot create '{}': {}", dump, error.message()));
+  }
   const nrtcc_options_t compile_options = {
       .struct_size = sizeof(nrtcc_options_t),
       .target = target.c_str(),
@@ -61,6 +78,7 @@ Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const s
   if (nrtcc_compile(graph, &compile_options, &neff, &size) != NRTCC_OK) {
     return Status(NRT_FAILURE, nrtcc_last_error());
   }
+  report_lines(nrtcc_last_warnings(), report);
   report.write(Verbosity::kInfo, format("compiled for {} in {:.2f} ms: {} bytes", target,
                                         watch.milliseconds(), size));
   Status status = write_file(options.output, std::as_bytes(std::span(neff, size)));
