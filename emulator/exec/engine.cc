@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/exec/engine.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "emulator/exec/executor.h"
 #include "emulator/isa/encoding.h"
 #include "emulator/isa/scalar_value.h"
+#include "emulator/isa/views.h"
 #include "runtime/base/format.h"
 
 namespace onrt {
@@ -23,6 +27,7 @@ class LoadedProgram final : public EngineProgram {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->program_ = std::move(program);
     ONRT_ASSIGN_OR_RETURN(loaded->timeline_, schedule(loaded->program_));
+    loaded->find_alignments();
     loaded->resolve({simd, &kernel_table(simd)});
     return std::unique_ptr<EngineProgram>(std::move(loaded));
   }
@@ -40,10 +45,75 @@ class LoadedProgram final : public EngineProgram {
     context.pool = run.pool;
     context.stop = &stop;
     context.sequence = run.sequence;
-    return run_block(0, context);
+    if (is_aligned(binding)) {
+      return run_block(0, context);
+    }
+    return run_on_copies(binding, context);
   }
 
  private:
+  // Elements are read and written as such, so tensors must be aligned to the widest type with which
+  // the program looks at them. A client may bind any slice of a tensor; those few run on copies.
+  void find_alignments() {
+    slot_alignment_.reserve(program_.io.size());
+    for (const ncx::IoSlot& slot : program_.io) {
+      slot_alignment_.push_back(dtype_bytes(slot.dtype));
+    }
+    for (const ncx::Block& block : program_.blocks) {
+      for (const ncx::Instruction& instruction : block.instructions) {
+        ncx::for_each_view(instruction.payload, [&](const ncx::View& view) {
+          if (view.space == ncx::Space::kIo) {
+            size_t& alignment = slot_alignment_[view.slot];
+            alignment = std::max<size_t>(alignment, dtype_bytes(view.dtype));
+          }
+        });
+      }
+    }
+  }
+
+  bool is_aligned(const EngineBinding& binding) const {
+    for (size_t i = 0; i < program_.io.size(); ++i) {
+      if (reinterpret_cast<uintptr_t>(binding.io[i]) % slot_alignment_[i] != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Result<uint64_t> run_on_copies(const EngineBinding& binding, ExecContext& context) const {
+    struct Copied {
+      std::byte* original;
+      uint64_t bytes;
+      std::vector<uint64_t> words;
+    };
+    std::vector<std::byte*> io(binding.io.begin(), binding.io.end());
+    std::vector<Copied> copies;
+    copies.reserve(io.size());
+    for (size_t i = 0; i < program_.io.size(); ++i) {
+      const uint64_t bytes = program_.io[i].bytes;
+      if (reinterpret_cast<uintptr_t>(io[i]) % slot_alignment_[i] == 0) {
+        continue;
+      }
+      // An input and an output in one buffer stay in one buffer.
+      const auto same = std::ranges::find_if(
+          copies, [&](const Copied& c) { return c.original == io[i] && c.bytes == bytes; });
+      if (same != copies.end()) {
+        io[i] = reinterpret_cast<std::byte*>(same->words.data());
+        continue;
+      }
+      Copied& copy = copies.emplace_back(Copied{io[i], bytes, {}});
+      copy.words.resize((bytes + 7) / 8);
+      std::memcpy(copy.words.data(), io[i], bytes);
+      io[i] = reinterpret_cast<std::byte*>(copy.words.data());
+    }
+    context.io = io;
+    ONRT_ASSIGN_OR_RETURN(const uint64_t ns, run_block(0, context));
+    for (const Copied& copy : copies) {
+      std::memcpy(copy.original, copy.words.data(), copy.bytes);
+    }
+    return ns;
+  }
+
   void resolve(const ExecutorOptions& options) {
     blocks_.resize(program_.blocks.size());
     for (size_t b = 0; b < program_.blocks.size(); ++b) {
@@ -101,6 +171,10 @@ class LoadedProgram final : public EngineProgram {
     }
     if (program_.constants_bytes > 0 && binding.constants == nullptr) {
       return Status(NRT_EXEC_BAD_INPUT, "the program has constants and none are bound");
+    }
+    if (reinterpret_cast<uintptr_t>(binding.scratch) % 8 != 0 ||
+        reinterpret_cast<uintptr_t>(binding.constants) % 8 != 0) {
+      return Status(NRT_EXEC_BAD_INPUT, "scratch or constants are not aligned to 8 bytes");
     }
     return ok_status();
   }
@@ -177,6 +251,7 @@ class LoadedProgram final : public EngineProgram {
   ncx::Program program_;
   Timeline timeline_;
   std::vector<std::vector<Step>> blocks_;
+  std::vector<size_t> slot_alignment_;
 };
 
 }  // namespace
