@@ -198,14 +198,19 @@ _NRTCC_FUNCTIONS = {
 }
 
 
+def _declare(library: ctypes.CDLL, functions: dict[str, tuple]) -> None:
+    for name, arguments in functions.items():
+        function = getattr(library, name, None)
+        if function is not None:  # an older library lacks some; calling one raises AttributeError
+            function.argtypes = arguments
+            function.restype = ctypes.c_int
+
+
 @functools.cache
 def nrt() -> ctypes.CDLL:
     """libnrt.so.1 with declared signatures."""
     library = _load(RUNTIME)
-    for name, arguments in _NRT_FUNCTIONS.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = ctypes.c_int
+    _declare(library, _NRT_FUNCTIONS)
     library.nrt_close.argtypes = ()
     library.nrt_close.restype = None
     library.nrt_tensor_free.argtypes = (_PP,)
@@ -232,10 +237,7 @@ def nrt() -> ctypes.CDLL:
 def nrtcc() -> ctypes.CDLL:
     """libnrtcc.so.1 with declared signatures."""
     library = _load(COMPILER)
-    for name, arguments in _NRTCC_FUNCTIONS.items():
-        function = getattr(library, name)
-        function.argtypes = arguments
-        function.restype = ctypes.c_int
+    _declare(library, _NRTCC_FUNCTIONS)
     library.nrtcc_graph_destroy.argtypes = (_P,)
     library.nrtcc_graph_destroy.restype = None
     library.nrtcc_free.argtypes = (_P,)

@@ -2,11 +2,14 @@
 """Every test session has its own emulated machine and uses the libraries of the build."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the package beside these tests
 
 
 @pytest.fixture(scope="session", autouse=True)
