@@ -6,8 +6,12 @@ from pathlib import Path
 
 ROW = re.compile(r'ONRT_SETTING\(\w+, "([^"]+)", (\w+), "([^"]*)", "([^"]*)", "([^"]*)"\)')
 
-HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-% OPENNRT-SETTINGS(7) | OpenNRT
+HEAD = """---
+# SPDX-License-Identifier: Apache-2.0
+title: OPENNRT-SETTINGS
+section: 7
+footer: OpenNRT
+---
 
 # NAME
 

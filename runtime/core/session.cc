@@ -95,6 +95,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Context> co
                                       context->settings.text(Setting::kExecTimeout)));
   }
   MachineRequest request;
+  request.runtime_version = ONRT_VERSION;
   ONRT_ASSIGN_OR_RETURN(request.logical_core_size, requested_logical_core_size(context->settings));
   std::unique_ptr<Session> session(new Session(std::move(context), gate));
   ONRT_ASSIGN_OR_RETURN(session->machine_, factory(session->context(), request));

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""neuron-bench exec: files and results are NumPy's."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+COMPILE = """
+import sys, opennrt
+graph = opennrt.Graph("axpy")
+a, x, y = (graph.parameter("f32", (2, 3)) for _ in range(3))
+for i, name in enumerate("axy"):
+    graph.name_input(i, name)
+graph.root(graph.op("add", graph.op("multiply", a, x), y))
+graph.name_output(0, "sum")
+open("axpy.neff", "wb").write(graph.compile(target="trn2"))
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, environment: dict[str, str]) -> dict[str, np.ndarray]:
+    """axpy.neff, a.npy, x.npy, y.npy and all.npz in the test's folder; the arrays."""
+    subprocess.run(
+        [sys.executable, "-c", COMPILE], env=environment, cwd=tmp_path, check=True, timeout=60
+    )
+    arrays = {n: np.arange(6, dtype="f4").reshape(2, 3) + i for i, n in enumerate("axy")}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    np.savez_compressed(tmp_path / "all.npz", **arrays)
+    return arrays
+
+
+@pytest.mark.parametrize(
+    "words", [["a.npy", "x.npy", "y.npy"], ["y=y.npy", "a.npy", "x.npy"], ["all.npz"]]
+)
+def test_result_is_numpys(run: Callable, files: dict, tmp_path: Path, words: list[str]) -> None:
+    ended = run("neuron-bench", "exec", "axpy.neff", *words, "-o", "out.npz", "--require-inputs")
+    assert ended.returncode == 0, ended.stderr
+    assert "wall time" in ended.stdout and "device time" in ended.stdout
+    with np.load(tmp_path / "out.npz") as out:
+        assert list(out) == ["sum"]
+        np.testing.assert_array_equal(out["sum"], files["a"] * files["x"] + files["y"])
+
+
+def test_json_report(run: Callable, files: dict) -> None:
+    ended = run("neuron-bench", "exec", "axpy.neff", "y=y.npy", "-n", "7", "-w", "2", "--json")
+    report = json.loads(ended.stdout)
+    assert ended.returncode == 0 and report["iterations"] == 7 and report["status"] == 0
+    assert report["wall_us"]["least"] <= report["wall_us"]["median"] <= report["wall_us"]["most"]
+    assert report["device_us"] > 0
+    assert [t["file"] for t in report["tensors"]] == [None, None, "y.npy", None]
+    assert [t["type"] for t in report["tensors"]] == ["<f4"] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        ([], 2, "expected 'exec MODEL.neff'"),
+        (["exec", "axpy.neff", "-n", "0"], 2, "expected 1 to"),
+        (["exec", "missing.neff"], 1, "missing.neff"),
+        (["exec", "a.npy"], 1, "NEFF"),
+        (["exec", "axpy.neff", "z=a.npy"], 1, "no input 'z'; it has a, x, y"),
+        (["exec", "axpy.neff", "wide.npy"], 1, "expected <f4[2,3] of 24 bytes, found <f8[2,3]"),
+        (["exec", "axpy.neff", "a.npy", "--require-inputs"], 1, "input 'x' has no file"),
+        (["exec", "axpy.neff", "-c", "99"], 1, "nrt_load"),
+        (["exec", "axpy.neff", "-o", "no/such/folder/out.npz"], 1, "no/such/folder"),
+    ],
+)
+def test_mistakes_are_named(
+    run: Callable, files: dict, tmp_path: Path, words: list[str], code: int, reason: str
+) -> None:
+    np.save(tmp_path / "wide.npy", files["a"].astype("f8"))
+    ended = run("neuron-bench", *words)
+    assert ended.returncode == code and ended.stdout == ""
+    assert reason in ended.stderr.splitlines()[-1]
+
+
+def test_an_injected_dma_fault_is_told(run: Callable, files: dict) -> None:
+    ended = run("neuron-bench", "exec", "axpy.neff", "all.npz", OPENNRT_FAULTS="dma@2=1203")
+    assert ended.returncode == 1 and "1203" in ended.stderr
+
+
+def test_damaged_program_is_refused(run: Callable, files: dict, tmp_path: Path) -> None:
+    neff = bytearray((tmp_path / "axpy.neff").read_bytes())
+    neff[neff.rfind(b"opennrt/sg00.ncx") + 512 + 100] ^= 1
+    (tmp_path / "bad.neff").write_bytes(neff)
+    ended = run("neuron-bench", "exec", "bad.neff", "all.npz")
+    assert ended.returncode == 1 and "status 2" in ended.stderr and "damaged" in ended.stderr
+    assert not os.path.exists(tmp_path / "out.npz")
