@@ -13,9 +13,9 @@
 Set OPENNRT_EMULATE (for example to trn2.3xlarge) where there is no Trainium.
 """
 
+from opennrt.bindings import CompileError, NeuronError, library_path
 from opennrt.dtypes import numpy_dtype
 from opennrt.graph import Computation, Graph, Value, compile_text
-from opennrt.library import CompileError, NeuronError, library_path
 from opennrt.runtime import Model, Runtime, Tensor, TensorInfo
 
 __all__ = [

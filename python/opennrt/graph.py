@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from opennrt.bindings import Attribute, CompileError, Options, Shape, nrtcc, nrtcc_call
 from opennrt.dtypes import Row, row_of
-from opennrt.library import Attribute, CompileError, Options, Shape, nrtcc, nrtcc_call
 
 # nrtcc_attr_key_t: name -> number. Values of `_INTS` are whole numbers or sequences of them, of
 # `_TEXT` str or bytes, of `_FLAGS` True.

@@ -13,8 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opennrt.dtypes import numpy_of_nrt
-from opennrt.library import (
+from opennrt.bindings import (
     ModelTimes,
     NeuronError,
     TensorInfoRow,
@@ -22,6 +21,7 @@ from opennrt.library import (
     nrt,
     nrt_call,
 )
+from opennrt.dtypes import numpy_of_nrt
 
 _FRAMEWORK_NONE = 1
 _DEVICE = 0
