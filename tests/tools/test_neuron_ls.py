@@ -4,8 +4,10 @@ lablup/all-smi#417. What it prints is checked in tools/neuron_ls/neuron_ls_test.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,12 +113,15 @@ def test_another_user_gets_pure_json_too(
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
     holder()
-    listed = subprocess.run(
-        [stage / "bin" / "neuron-ls", "-j"],
-        env=environment | {"NEURON_RT_LOG_LEVEL": "DEBUG"},
-        user="nobody",
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # the stage may lie where nobody can't go
+        listed = subprocess.run(
+            [shutil.copy(stage / "bin" / "neuron-ls", folder), "-j"],
+            env=environment | {"NEURON_RT_LOG_LEVEL": "DEBUG"},
+            user="nobody",
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert listed.returncode == 0 and len(json.loads(listed.stdout)) == 1
