@@ -346,7 +346,9 @@ Result<MachineSnapshot> read_selected_machine(const Context& context) {
   }
   ONRT_ASSIGN_OR_RETURN(InstanceProfile profile, find_profile(context, type));
   ONRT_ASSIGN_OR_RETURN(const MachinePlace place, machine_place(context, type));
-  if (!machine_is_made(place.directory)) {
+  // A machine of another user is none of ours: what we would get is a new one in another place.
+  const bool closed = ::access(place.directory.c_str(), R_OK | X_OK) != 0 && errno == EACCES;
+  if (closed || !machine_is_made(place.directory)) {
     profile.info.name = place.name;
     return idle_snapshot(std::move(profile.info));
   }
