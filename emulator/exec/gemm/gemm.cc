@@ -37,9 +37,11 @@ constexpr int64_t kInPlaceRows = 256;
 constexpr int64_t kInPlaceElements = 1 << 18;
 constexpr int64_t kNarrowColumns = 128;
 constexpr int64_t kPackColumns = 256;
-// Less is not worth a thread's attention (about 5 us); more chunks than kEnoughChunks neither.
+// Less is not worth a thread's attention (about 5 us). Chunks change who computes what, never what
+// is computed: the order of every sum is fixed by kDepth alone.
 constexpr int64_t kChunkOperations = 1 << 20;
-constexpr int64_t kEnoughChunks = 16;
+constexpr int64_t kChunksPerThread = 4;
+constexpr int64_t kEnoughBatches = 16;
 
 // Storages of one lane in GemmScratch.
 enum Storage : size_t { kPackedA, kPackedB, kSums, kTile, kTurned, kBuffer, kStorages };
@@ -61,7 +63,7 @@ int64_t operations(const GemmProblem& problem) {
 
 // Whether threads share the items of the batch rather than the inside of each.
 bool batches_are_chunks(const GemmProblem& problem) {
-  return problem.batch >= kEnoughChunks ||
+  return problem.batch >= kEnoughBatches ||
          (problem.batch > 1 && operations(problem) < 4 * kChunkOperations);
 }
 
@@ -336,17 +338,20 @@ class Multiplication {
     });
   }
 
-  // Columns of a chunk: all of the block if the panels of rows are chunks enough.
-  int64_t column_step(const Block& block) const {
+  // Columns of a chunk: all of the block if the panels of rows are chunks enough, since every chunk
+  // packs its rows of A.
+  int64_t column_step(const Block& block, const ThreadPool* pool) const {
+    if (pool == nullptr || pool->threads() == 1) {
+      return round_up(block.columns, kPanel);
+    }
     const int64_t panels = divide_up(block.rows, max_rows_);
+    const int64_t wanted = divide_up(kChunksPerThread * pool->threads(), panels);
     const int64_t smallest = kChunkOperations / (max_rows_ * std::max<int64_t>(block.depth, 1));
-    return round_up(
-        std::max({block.columns / divide_up(kEnoughChunks, panels), smallest, int64_t{64}}),
-        kPanel);
+    return round_up(std::max({block.columns / wanted, smallest, int64_t{64}}), kPanel);
   }
 
   void multiply_block(const Block& block, ThreadPool* pool, int lane) const {
-    const int64_t step = column_step(block);
+    const int64_t step = column_step(block, pool);
     const int64_t steps = divide_up(block.columns, step);
     const int64_t chunks = divide_up(block.rows, max_rows_) * steps;
     for_chunks(pool, lane, chunks, [&](int64_t chunk, int worker) {

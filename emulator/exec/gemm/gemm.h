@@ -64,7 +64,7 @@ struct GemmTile {
 };
 
 // Called for each tile instead of storing to C, from several threads at once for different tiles.
-// Tiles cover C exactly once; their shape does not depend on the thread count. Must not throw.
+// Tiles cover C exactly once; how they are cut is not specified. Must not throw.
 using GemmEpilogue = void (*)(void* context, const GemmTile& tile);
 
 struct GemmProblem {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What gemm() and gemm_reference() share: checks, accumulator types, packing buffers.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -21,9 +23,15 @@ void* GemmScratch::reserve(size_t index, size_t bytes) {
   Storage& storage = storages_[index];
   if (storage.bytes < bytes) {
     storage.memory.reset();
-    constexpr size_t kAlignment = 64;
-    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    storage.memory.reset(std::aligned_alloc(kAlignment, rounded));
+    // Large storages are read all over by every pass: ask for large pages, to spare address
+    // look-ups.
+    constexpr size_t kLargePage = size_t{2} << 20;
+    const size_t alignment = bytes >= kLargePage / 2 ? kLargePage : 64;
+    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    storage.memory.reset(std::aligned_alloc(alignment, rounded));
+    if (storage.memory != nullptr && alignment == kLargePage) {
+      madvise(storage.memory.get(), rounded, MADV_HUGEPAGE);  // a hint: refusal changes nothing
+    }
     storage.bytes = storage.memory == nullptr ? 0 : rounded;
   }
   return storage.memory.get();
