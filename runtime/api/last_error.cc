@@ -25,14 +25,14 @@ struct Shared {
 
 // Never destroyed: clients free tensors in their own static destructors.
 Shared& shared() {
-  static Shared* const instance = [] {
+  static Shared* const kInstance = [] {
     // A child must not inherit the mutex locked by a thread that it does not have.
     pthread_atfork([]() ONRT_NO_THREAD_SAFETY_ANALYSIS { shared().mutex.lock(); },
                    []() ONRT_NO_THREAD_SAFETY_ANALYSIS { shared().mutex.unlock(); },
                    []() ONRT_NO_THREAD_SAFETY_ANALYSIS { shared().mutex.unlock(); });
     return new Shared;
   }();
-  return *instance;
+  return *kInstance;
 }
 
 // A full or empty queue and a wait that ended are answers rather than faults.
@@ -78,7 +78,7 @@ NRT_STATUS report(NRT_STATUS code, std::string_view message, const char* functio
                           format("{} [{}]", message, status_text(code)));
     }
   } catch (const std::bad_alloc&) {
-    // The text is stored; only its log line is lost, for want of memory to format it.
+    return code;  // the text is stored; there is no memory to format its log line
   }
   return code;
 }

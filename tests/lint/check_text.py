@@ -11,7 +11,7 @@ BINARY = {".pb", ".gz", ".npy", ".neff", ".png", ".ncx"}
 # Files that can't hold a comment, or are data.
 NO_LICENCE = {".json", ".txt", ".csv", ".abi", ".hlo"} | BINARY
 NO_LICENCE_NAMES = {"LICENSE", "VERSION", ".gitignore", "py.typed", ".gitattributes"}
-PRIVATE = re.compile(r"/(work|farm|root)/|\.library\b")
+PRIVATE = re.compile(r"/(work|farm|root)/|/\.library\b")
 TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
