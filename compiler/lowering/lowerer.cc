@@ -202,21 +202,29 @@ std::optional<uint64_t> Lowerer::splat(Ref ref) const {
   return bits;
 }
 
-// The last kernel that an operand comes from, if it can grow by this operation; else -1.
+bool Lowerer::can_join(const Type& result, std::span<const Ref> operands, int32_t number) const {
+  const Kernel& kernel = plan_.kernels[static_cast<size_t>(number)];
+  return kernel.fusible() && std::ranges::equal(kernel.dims, result.dims) &&
+         fits(kernel, operands, number);
+}
+
+// A kernel that can grow by this operation; -1 if there is none. First choice is the last one that
+// an operand comes from, second the last one that reads an operand, if all of them are complete
+// before it.
 int32_t Lowerer::fusion_target(const Type& result, std::span<const Ref> operands) const {
-  int32_t target = -1;
+  if (!options_.fuse) {
+    return -1;
+  }
+  int32_t producer = -1;
+  int32_t reader = -1;
   for (const Ref operand : operands) {
-    target = std::max(target, value(operand).kernel);
+    producer = std::max(producer, value(operand).kernel);
+    reader = std::max(reader, value(operand).reader);
   }
-  if (!options_.fuse || target < 0) {
-    return -1;
+  if (producer >= 0 && can_join(result, operands, producer)) {
+    return producer;
   }
-  const Kernel& kernel = plan_.kernels[static_cast<size_t>(target)];
-  if (!kernel.fusible() || !std::ranges::equal(kernel.dims, result.dims) ||
-      !fits(kernel, operands, target)) {
-    return -1;
-  }
-  return target;
+  return reader > producer && can_join(result, operands, reader) ? reader : -1;
 }
 
 bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const {
@@ -273,6 +281,7 @@ Reg Lowerer::operand_register(Kernel& kernel, int32_t number, Ref operand) {
   }
   const Dims dims = kernel.dims;
   const Window found = operand_window(operand, dims);
+  value(operand).reader = std::max(value(operand).reader, number);
   return plan_.kernels[static_cast<size_t>(number)].tail.add_input(found);
 }
 

@@ -81,6 +81,7 @@ class Lowerer {
     bool has_window = false;
     bool owns_buffer = false;  // the window is all of a scratch buffer, made for this value
     int32_t pending = 0;       // uses that are still to come
+    int32_t reader = -1;       // last kernel that has the window as an elementwise input
     Window window;
   };
 
@@ -89,6 +90,7 @@ class Lowerer {
   Status lower_node(int32_t index);
   void release_operands(const Node& node);
   int32_t fusion_target(const Type& result, std::span<const Ref> operands) const;
+  bool can_join(const Type& result, std::span<const Ref> operands, int32_t number) const;
   bool fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const;
   Window operand_window(Ref operand, std::span<const int64_t> dims);
   Reg operand_register(Kernel& kernel, int32_t number, Ref operand);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
@@ -86,6 +87,7 @@ class Flattener {
 
   Result<Flat> run() {
     ONRT_RETURN_IF_ERROR(verify(graph_));
+    count_graph_uses();
     ONRT_RETURN_IF_ERROR(add_parameters());
     std::vector<std::vector<Ref>> arguments;
     for (const Ref parameter : flat_.parameters_) {
@@ -99,6 +101,20 @@ class Flattener {
 
  private:
   using Values = std::vector<Ref>;  // one per array of a (nested) tuple
+
+  void count_graph_uses() {
+    graph_uses_.assign(graph_.size(), 0);
+    for (size_t i = 0; i < graph_.size(); ++i) {
+      for (const ValueId operand : graph_[static_cast<ValueId>(i)].operands) {
+        ++graph_uses_[static_cast<size_t>(operand)];
+      }
+    }
+    for (size_t i = 0; i < graph_.computation_count(); ++i) {
+      if (const ValueId root = graph_.computation(static_cast<ComputationId>(i)).root; root >= 0) {
+        ++graph_uses_[static_cast<size_t>(root)];
+      }
+    }
+  }
 
   Status add_parameters() {
     for (const ValueId parameter : graph_.computation(kEntry).parameters) {
@@ -307,6 +323,41 @@ class Flattener {
     return add(node);
   }
 
+  // transpose(dot(a, b)) that puts b's free dimensions first is dot(b, a): each element is the same
+  // sum of the same products. Only if the graph uses the dot nowhere else.
+  bool swap_transposed_dot(Node& node, std::array<Ref, 2>& operands) {
+    const Node& dot = flat_[node.operands[0].node];
+    if (dot.opcode != Opcode::kDot || graph_uses_[static_cast<size_t>(dot.origin)] != 1) {
+      return false;
+    }
+    const auto batch = static_cast<int64_t>(dot.ints(AttributeKey::kLhsBatch).size());
+    const auto lhs_end =  // of the result's dimensions: batch, then lhs's free ones
+        static_cast<int64_t>(flat_.type(dot.operands[0]).dims.size() -
+                             dot.ints(AttributeKey::kLhsContracting).size());
+    const auto order = node.ints(AttributeKey::kDimensions);
+    const auto rank = static_cast<int64_t>(order.size());
+    for (int64_t i = 0; i < rank; ++i) {
+      const int64_t rhs_free = rank - lhs_end;
+      const int64_t expected = i < batch              ? i
+                               : i < batch + rhs_free ? lhs_end + i - batch
+                                                      : i - rhs_free;
+      if (order[static_cast<size_t>(i)] != expected) {
+        return false;
+      }
+    }
+    operands = {dot.operands[1], dot.operands[0]};
+    const std::array<Attribute, 4> attributes = {
+        Attribute{AttributeKey::kLhsBatch, dot.ints(AttributeKey::kRhsBatch), {}},
+        Attribute{AttributeKey::kRhsBatch, dot.ints(AttributeKey::kLhsBatch), {}},
+        Attribute{AttributeKey::kLhsContracting, dot.ints(AttributeKey::kRhsContracting), {}},
+        Attribute{AttributeKey::kRhsContracting, dot.ints(AttributeKey::kLhsContracting), {}}};
+    node.opcode = Opcode::kDot;
+    node.origin = dot.origin;
+    node.operands = operands;
+    node.attributes = flat_.arena_.copy(std::span<const Attribute>(attributes));
+    return true;
+  }
+
   // Appends, or finds an equal or simpler value. Operands may lie in temporary memory.
   Result<Values> add(Node node) {
     if (flat_.nodes_.size() >= kMaxNodes) {
@@ -315,6 +366,10 @@ class Flattener {
     }
     if (const Ref same = simplify(flat_, flat_.arena_, node); same.node >= 0) {
       return Values{same};
+    }
+    std::array<Ref, 2> swapped;  // outlives its use as node.operands
+    if (options_.share && node.opcode == Opcode::kTranspose) {
+      swap_transposed_dot(node, swapped);
     }
     if (options_.fold) {
       ONRT_RETURN_IF_ERROR(fold(flat_, flat_.arena_, node));
@@ -381,6 +436,7 @@ class Flattener {
   const Graph& graph_;
   FlatOptions options_;
   Flat flat_;
+  std::vector<int> graph_uses_;  // by value of the graph
   std::unordered_multimap<uint64_t, int32_t> by_hash_;
 };
 
