@@ -64,5 +64,13 @@ TEST(RandomGraphs, ElementwiseAndMovementGiveTheInterpretersBits) {
   check_many(1000, 150, {14, false, false});
 }
 
+TEST(RandomGraphs, SumsAndProductsGiveTheInterpretersBits) {
+  check_many(2000, 150, {12, true, false});
+}
+
+TEST(RandomGraphs, IndexedOperationsGiveTheInterpretersBits) {
+  check_many(3000, 150, {12, true, true});
+}
+
 }  // namespace
 }  // namespace onrt::testing

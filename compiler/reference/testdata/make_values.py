@@ -7,7 +7,6 @@ usage: make_values.py > values.txt        (needs jax and numpy; results are comm
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
@@ -15,11 +14,22 @@ jax.config.update("jax_enable_x64", True)
 rng = np.random.default_rng(7)
 BF16 = ml_dtypes.bfloat16
 NAMES = {
-    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int8": "s8",
-    "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8", "uint16": "u16",
-    "uint32": "u32", "uint64": "u64", "bool": "pred", "float8_e4m3fn": "f8e4m3fn",
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int8": "s8",
+    "int16": "s16",
+    "int32": "s32",
+    "int64": "s64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "bool": "pred",
+    "float8_e4m3fn": "f8e4m3fn",
     "float8_e5m2": "f8e5m2",
-}  # fmt: skip
+}
 
 SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 3.5, 1e-40, 3e38, np.inf, -np.inf, np.nan], np.float32
@@ -36,7 +46,7 @@ def shape(value: np.ndarray) -> str:
 
 
 def emit(
-    name: str, operation: str, inputs: list, outputs: list, tolerance: float = 0, extra=""
+    name: str, operation: str, inputs: list, outputs: list, tolerance: float = 0, extra: str = ""
 ) -> None:
     """One case: `operation` with %0, %1, ... as parameters; the root's arrays are `outputs`."""
     inputs = [np.asarray(each) for each in inputs]
@@ -70,16 +80,39 @@ def elementwise() -> None:
     """Scalar operations on f32 with special values, on bf16 and on integers."""
     lax = jax.lax
     unary = {
-        "abs": lax.abs, "cbrt": lax.cbrt, "ceil": lax.ceil, "cosine": lax.cos, "erf": lax.erf,
-        "exponential": lax.exp, "exponential-minus-one": lax.expm1, "floor": lax.floor,
-        "log": lax.log, "log-plus-one": lax.log1p, "logistic": lax.logistic, "negate": lax.neg,
+        "abs": lax.abs,
+        "cbrt": lax.cbrt,
+        "ceil": lax.ceil,
+        "cosine": lax.cos,
+        "erf": lax.erf,
+        "exponential": lax.exp,
+        "exponential-minus-one": lax.expm1,
+        "floor": lax.floor,
+        "log": lax.log,
+        "log-plus-one": lax.log1p,
+        "logistic": lax.logistic,
+        "negate": lax.neg,
         "round-nearest-even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
         "round-nearest-afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
-        "rsqrt": lax.rsqrt, "sign": lax.sign, "sine": lax.sin, "sqrt": lax.sqrt, "tan": lax.tan,
-        "tanh": lax.tanh, "is-finite": lax.is_finite,
-    }  # fmt: skip
-    exact = {"abs", "ceil", "floor", "negate", "round-nearest-even", "round-nearest-afz", "sign",
-             "is-finite", "sqrt"}  # fmt: skip
+        "rsqrt": lax.rsqrt,
+        "sign": lax.sign,
+        "sine": lax.sin,
+        "sqrt": lax.sqrt,
+        "tan": lax.tan,
+        "tanh": lax.tanh,
+        "is-finite": lax.is_finite,
+    }
+    exact = {
+        "abs",
+        "ceil",
+        "floor",
+        "negate",
+        "round-nearest-even",
+        "round-nearest-afz",
+        "sign",
+        "is-finite",
+        "sqrt",
+    }
     # XLA's CPU backend flushes denormals and its sine and tangent of 3e38 are approximate.
     x = FLOATS[(FLOATS != np.float32(1e-40)) & (np.abs(FLOATS) != np.float32(3e38))]
     for name, function in unary.items():
@@ -92,47 +125,91 @@ def elementwise() -> None:
     y = np.where(np.abs(y) == np.float32(3e38), np.float32(2), y)
     y = np.where(y == np.float32(1e-40), np.float32(3), y)
     binary = {
-        "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-        "maximum": lax.max, "minimum": lax.min, "remainder": np.fmod, "power": np.power,
+        "add": np.add,
+        "subtract": np.subtract,
+        "multiply": np.multiply,
+        "divide": np.divide,
+        "maximum": lax.max,
+        "minimum": lax.min,
+        "remainder": np.fmod,
+        "power": np.power,
         "atan2": np.arctan2,
-    }  # fmt: skip
+    }
     with np.errstate(all="ignore"):
         for name, function in binary.items():
             tolerance = 4e-7 if name in ("power", "atan2") else 0
             emit(name, f"{name}(%0, %1)", [x, y], [np.asarray(function(x, y))], tolerance)
     integer = {
-        "add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div,
-        "remainder": lax.rem, "maximum": lax.max, "minimum": lax.min, "and": lax.bitwise_and,
-        "or": lax.bitwise_or, "xor": lax.bitwise_xor, "shift-left": lax.shift_left,
+        "add": lax.add,
+        "subtract": lax.sub,
+        "multiply": lax.mul,
+        "divide": lax.div,
+        "remainder": lax.rem,
+        "maximum": lax.max,
+        "minimum": lax.min,
+        "and": lax.bitwise_and,
+        "or": lax.bitwise_or,
+        "xor": lax.bitwise_xor,
+        "shift-left": lax.shift_left,
         "shift-right-arithmetic": lax.shift_right_arithmetic,
-        "shift-right-logical": lax.shift_right_logical, "power": None,
-    }  # fmt: skip
+        "shift-right-logical": lax.shift_right_logical,
+        "power": None,
+    }
     for name, function in integer.items():
         if function is not None:
             emit(f"{name}-s32", f"{name}(%0, %1)", [INTS, OTHER_INTS], [function(INTS, OTHER_INTS)])
-    emit("power-s32", "power(%0, %1)", [INTS, np.array([3, 0, 5, 2, 3, 1, 1, 2], np.int32)],
-         [np.array([0, 1, -1, 49, -343, 2**31 - 1, -(2**31), 152399025], np.int32)])  # fmt: skip
-    for name, function in {"not": lax.bitwise_not, "popcnt": lax.population_count,
-                           "count-leading-zeros": lax.clz, "abs": lax.abs}.items():  # fmt: skip
+    emit(
+        "power-s32",
+        "power(%0, %1)",
+        [INTS, np.array([3, 0, 5, 2, 3, 1, 1, 2], np.int32)],
+        [np.array([0, 1, -1, 49, -343, 2**31 - 1, -(2**31), 152399025], np.int32)],
+    )
+    for name, function in {
+        "not": lax.bitwise_not,
+        "popcnt": lax.population_count,
+        "count-leading-zeros": lax.clz,
+        "abs": lax.abs,
+    }.items():
         emit(f"{name}-s32", f"{name}(%0)", [INTS], [function(INTS)])
-    for direction, function in {"EQ": np.equal, "NE": np.not_equal, "LT": np.less,
-                                "LE": np.less_equal, "GT": np.greater,
-                                "GE": np.greater_equal}.items():  # fmt: skip
-        emit(f"compare-{direction}", f'compare(%0, %1), direction="{direction}"', [x, y],
-             [function(x, y)])  # fmt: skip
+    for direction, function in {
+        "EQ": np.equal,
+        "NE": np.not_equal,
+        "LT": np.less,
+        "LE": np.less_equal,
+        "GT": np.greater,
+        "GE": np.greater_equal,
+    }.items():
+        emit(
+            f"compare-{direction}",
+            f'compare(%0, %1), direction="{direction}"',
+            [x, y],
+            [function(x, y)],
+        )
     emit("select", "select(%0, %1, %2)", [x > y, x, y], [np.where(x > y, x, y)])
-    emit("clamp", "clamp(%0, %1, %2)", [np.float32(-1), x, np.float32(2)],
-         [lax.clamp(np.float32(-1), x, np.float32(2))])  # fmt: skip
-    emit("reduce-precision", "reduce-precision(%0), exponent_mantissa={5,4}", [x],
-         [lax.reduce_precision(x, 5, 4)])  # fmt: skip
+    emit(
+        "clamp",
+        "clamp(%0, %1, %2)",
+        [np.float32(-1), x, np.float32(2)],
+        [lax.clamp(np.float32(-1), x, np.float32(2))],
+    )
+    emit(
+        "reduce-precision",
+        "reduce-precision(%0), exponent_mantissa={5,4}",
+        [x],
+        [lax.reduce_precision(x, 5, 4)],
+    )
 
 
 def conversions() -> None:
     """XLA's rules: toward zero, saturating, NaN to 0; floats to nearest even."""
     big = np.array([0.5, -1.5, 2.5, 300.7, -300.7, 3e9, -3e9, np.nan], np.float32)
     for target in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.bool_):
-        emit(f"convert-{np.dtype(target).name}", "convert(%0)", [big],
-             [jax.lax.convert_element_type(big, target)])  # fmt: skip
+        emit(
+            f"convert-{np.dtype(target).name}",
+            "convert(%0)",
+            [big],
+            [jax.lax.convert_element_type(big, target)],
+        )
     values = np.array([0.1, 1.00390625, 1.01171875, 65519, 65520, -1e-7, 448, 465], np.float32)
     for target in (BF16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         emit(f"convert-{np.dtype(target).name}", "convert(%0)", [values], [values.astype(target)])
@@ -140,10 +217,18 @@ def conversions() -> None:
     emit("convert-s64-s32", "convert(%0)", [wide], [wide.astype(np.int32)])
     emit("convert-s64-f32", "convert(%0)", [wide], [wide.astype(np.float32)])
     emit("bitcast-convert", "bitcast-convert(%0)", [values], [values.view(np.uint32)])
-    emit("bitcast-convert-narrow", "bitcast-convert(%0)", [values],
-         [values.view(np.uint8).reshape(8, 4)])  # fmt: skip
-    emit("bitcast-convert-wide", "bitcast-convert(%0)", [values.view(np.uint16).reshape(8, 2)],
-         [values.view(np.uint32)])  # fmt: skip
+    emit(
+        "bitcast-convert-narrow",
+        "bitcast-convert(%0)",
+        [values],
+        [values.view(np.uint8).reshape(8, 4)],
+    )
+    emit(
+        "bitcast-convert-wide",
+        "bitcast-convert(%0)",
+        [values.view(np.uint16).reshape(8, 2)],
+        [values.view(np.uint32)],
+    )
 
 
 def movement() -> None:
@@ -152,14 +237,26 @@ def movement() -> None:
     row = np.arange(3, dtype=np.int32)
     emit("reshape", "reshape(%0)", [x], [x.reshape(4, 6)])
     emit("transpose", "transpose(%0), dimensions={2,0,1}", [x], [x.transpose(2, 0, 1)])
-    emit("broadcast", "broadcast(%0), dimensions={1}", [row],
-         [np.broadcast_to(row[None, :, None], (2, 3, 2))])  # fmt: skip
+    emit(
+        "broadcast",
+        "broadcast(%0), dimensions={1}",
+        [row],
+        [np.broadcast_to(row[None, :, None], (2, 3, 2))],
+    )
     emit("reverse", "reverse(%0), dimensions={0,2}", [x], [x[::-1, :, ::-1]])
     emit("slice", "slice(%0), slice={0,2,1,1,3,1,0,4,3}", [x], [x[:, 1:3, ::3]])
-    emit("concatenate", "concatenate(%0, %1), dimensions={1}", [x, x[:, :1]],
-         [np.concatenate([x, x[:, :1]], 1)])  # fmt: skip
-    emit("pad", "pad(%0, %1), padding={-1,1,0,0,2,1,1,-2,2}", [x, np.float32(9)],
-         [jax.lax.pad(x, np.float32(9), ((-1, 1, 0), (0, 2, 1), (1, -2, 2)))])  # fmt: skip
+    emit(
+        "concatenate",
+        "concatenate(%0, %1), dimensions={1}",
+        [x, x[:, :1]],
+        [np.concatenate([x, x[:, :1]], 1)],
+    )
+    emit(
+        "pad",
+        "pad(%0, %1), padding={-1,1,0,0,2,1,1,-2,2}",
+        [x, np.float32(9)],
+        [jax.lax.pad(x, np.float32(9), ((-1, 1, 0), (0, 2, 1), (1, -2, 2)))],
+    )
     emit(
         "iota",
         "iota(), dimensions={1}",
@@ -190,22 +287,52 @@ def sums() -> None:
         1e-5,
         add,
     )
-    emit("reduce-max", "reduce(%0, %1), dimensions={0}, to_apply={1}", [x, np.float32(-np.inf)],
-         [x.max(0)], 0, scalar_computation("maximum"))  # fmt: skip
-    emit("reduce-empty", "reduce(%0, %1), dimensions={0}, to_apply={1}",
-         [np.zeros((0, 3), np.float32), np.float32(7)], [np.full(3, 7, np.float32)], 0, add)  # fmt: skip
+    emit(
+        "reduce-max",
+        "reduce(%0, %1), dimensions={0}, to_apply={1}",
+        [x, np.float32(-np.inf)],
+        [x.max(0)],
+        0,
+        scalar_computation("maximum"),
+    )
+    emit(
+        "reduce-empty",
+        "reduce(%0, %1), dimensions={0}, to_apply={1}",
+        [np.zeros((0, 3), np.float32), np.float32(7)],
+        [np.full(3, 7, np.float32)],
+        0,
+        add,
+    )
     k = rng.integers(-9, 9, (4, 3000)).astype(np.int32)
-    emit("reduce-s32", "reduce(%0, %1), dimensions={1}, to_apply={1}", [k, np.int32(5)],
-         [k.sum(1).astype(np.int32) + np.int32(5)], 0, scalar_computation("add", "s32"))  # fmt: skip
+    emit(
+        "reduce-s32",
+        "reduce(%0, %1), dimensions={1}, to_apply={1}",
+        [k, np.int32(5)],
+        [k.sum(1).astype(np.int32) + np.int32(5)],
+        0,
+        scalar_computation("add", "s32"),
+    )
     # Not associative on purpose: x - y over 3 values is (init - (x0 op ...)) in the stated order;
     # three values are three lanes, folded (l0, l2), (l0, l1): init - ((x0 - x2) - x1).
     v = np.array([10, 4, 1], np.float32)
-    emit("reduce-general-order", "reduce(%0, %1), dimensions={0}, to_apply={1}", [v, np.float32(100)],
-         [np.float32(100 - ((10 - 1) - 4))], 0, scalar_computation("subtract"))  # fmt: skip
+    emit(
+        "reduce-general-order",
+        "reduce(%0, %1), dimensions={0}, to_apply={1}",
+        [v, np.float32(100)],
+        [np.float32(100 - ((10 - 1) - 4))],
+        0,
+        scalar_computation("subtract"),
+    )
     # bf16 sums keep f32 until the end: 256 ones are 256, plus 1 more is 257 -> 256 (nearest even).
     ones = np.ones(257, BF16)
-    emit("reduce-bf16", "reduce(%0, %1), dimensions={0}, to_apply={1}", [ones, BF16(2)],
-         [np.asarray(259, np.float32).astype(BF16)], 0, scalar_computation("add", "bf16"))  # fmt: skip
+    emit(
+        "reduce-bf16",
+        "reduce(%0, %1), dimensions={0}, to_apply={1}",
+        [ones, BF16(2)],
+        [np.asarray(259, np.float32).astype(BF16)],
+        0,
+        scalar_computation("add", "bf16"),
+    )
     argmax = (
         '%1 "argmax" {\n  %0 = f32[] parameter(), parameter_number={0}\n'
         "  %1 = s32[] parameter(), parameter_number={1}\n"
@@ -216,9 +343,14 @@ def sums() -> None:
         "  ROOT %7 = (f32[], s32[]) tuple(%5, %6)\n}\n"
     )
     positions = np.broadcast_to(np.arange(40, dtype=np.int32), x.shape)
-    emit("reduce-argmax", "reduce(%0, %1, %2, %3), dimensions={1}, to_apply={1}",
-         [x, positions, np.float32(-np.inf), np.int32(0)],
-         [x.max(1), x.argmax(1).astype(np.int32)], 0, argmax)  # fmt: skip
+    emit(
+        "reduce-argmax",
+        "reduce(%0, %1, %2, %3), dimensions={1}, to_apply={1}",
+        [x, positions, np.float32(-np.inf), np.int32(0)],
+        [x.max(1), x.argmax(1).astype(np.int32)],
+        0,
+        argmax,
+    )
 
 
 def products() -> None:
@@ -235,48 +367,86 @@ def products() -> None:
     )
     c = rng.standard_normal((3, 2, 4, 6)).astype(np.float32)
     d = rng.standard_normal((6, 3, 5, 4)).astype(np.float32)
-    emit("dot-general",
-         "dot(%0, %1), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2,3}, "
-         "rhs_contracting_dims={3,0}", [c, d], [np.einsum("bmjk,kbnj->bmn", c, d)], 1e-6)  # fmt: skip
+    emit(
+        "dot-general",
+        "dot(%0, %1), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2,3}, "
+        "rhs_contracting_dims={3,0}",
+        [c, d],
+        [np.einsum("bmjk,kbnj->bmn", c, d)],
+        1e-6,
+    )
     i8 = rng.integers(-128, 127, (3, 9)).astype(np.int8)
     j8 = rng.integers(-128, 127, (9, 2)).astype(np.int8)
-    emit("dot-s8-s32", "dot(%0, %1), lhs_contracting_dims={1}, rhs_contracting_dims={0}", [i8, j8],
-         [i8.astype(np.int32) @ j8.astype(np.int32)])  # fmt: skip
-    emit("dot-nothing", "dot(%0, %1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
-         [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)],
-         [np.zeros((2, 3), np.float32)])  # fmt: skip
+    emit(
+        "dot-s8-s32",
+        "dot(%0, %1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        [i8, j8],
+        [i8.astype(np.int32) @ j8.astype(np.int32)],
+    )
+    emit(
+        "dot-nothing",
+        "dot(%0, %1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        [np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32)],
+        [np.zeros((2, 3), np.float32)],
+    )
 
 
 def indexed() -> None:
     """Out-of-range starts are clamped by slices and gathers, skipped by scatters (JAX's modes)."""
     x = np.arange(24, dtype=np.float32).reshape(6, 4)
-    emit("dynamic-slice", "dynamic-slice(%0, %1, %2), slice_sizes={2,3}",
-         [x, np.int32(5), np.int32(-2)], [x[4:6, 0:3]])  # fmt: skip
+    emit(
+        "dynamic-slice",
+        "dynamic-slice(%0, %1, %2), slice_sizes={2,3}",
+        [x, np.int32(5), np.int32(-2)],
+        [x[4:6, 0:3]],
+    )
     update = np.full((2, 2), -1, np.float32)
     expected = x.copy()
     expected[4:6, 1:3] = -1
-    emit("dynamic-update-slice", "dynamic-update-slice(%0, %1, %2, %3)",
-         [x, update, np.int32(99), np.int32(1)], [expected])  # fmt: skip
+    emit(
+        "dynamic-update-slice",
+        "dynamic-update-slice(%0, %1, %2, %3)",
+        [x, update, np.int32(99), np.int32(1)],
+        [expected],
+    )
     index = np.array([[0], [9], [3]], np.int32)
-    emit("gather", "gather(%0, %1), offset_dims={1}, collapsed_dims={0}, index_map={0}, "
-         "index_vector_dim={1}, slice_sizes={1,4}", [x, index], [x[[0, 5, 3]]])  # fmt: skip
+    emit(
+        "gather",
+        "gather(%0, %1), offset_dims={1}, collapsed_dims={0}, index_map={0}, "
+        "index_vector_dim={1}, slice_sizes={1,4}",
+        [x, index],
+        [x[[0, 5, 3]]],
+    )
     pairs = np.array([[1, 2], [5, 9]], np.int32)
-    emit("gather-points", "gather(%0, %1), offset_dims={}, collapsed_dims={0,1}, index_map={0,1}, "
-         "index_vector_dim={1}, slice_sizes={1,1}", [x, pairs], [x[[1, 5], [2, 3]]])  # fmt: skip
+    emit(
+        "gather-points",
+        "gather(%0, %1), offset_dims={}, collapsed_dims={0,1}, index_map={0,1}, "
+        "index_vector_dim={1}, slice_sizes={1,1}",
+        [x, pairs],
+        [x[[1, 5], [2, 3]]],
+    )
     updates = np.array([[1] * 4, [10] * 4, [100] * 4, [7] * 4], np.float32)
     where = np.array([[5], [5], [6], [-1]], np.int32)
     expected = x.copy()
     expected[5] += 11
-    emit("scatter-add", "scatter(%0, %1, %2), offset_dims={1}, collapsed_dims={0}, index_map={0}, "
-         "index_vector_dim={1}, to_apply={1}", [x, where, updates], [expected], 0,
-         scalar_computation("add"))  # fmt: skip
+    emit(
+        "scatter-add",
+        "scatter(%0, %1, %2), offset_dims={1}, collapsed_dims={0}, index_map={0}, "
+        "index_vector_dim={1}, to_apply={1}",
+        [x, where, updates],
+        [expected],
+        0,
+        scalar_computation("add"),
+    )
 
 
 def random_bits() -> None:
     """JAX's CPU backend expands rng-bit-generator as XLA does everywhere."""
     state = np.array([1, 2, 3, 4], np.uint32)
-    algorithms = {"threefry": (1, jax.lax.RandomAlgorithm.RNG_THREE_FRY),
-                  "philox": (2, jax.lax.RandomAlgorithm.RNG_PHILOX)}  # fmt: skip
+    algorithms = {
+        "threefry": (1, jax.lax.RandomAlgorithm.RNG_THREE_FRY),
+        "philox": (2, jax.lax.RandomAlgorithm.RNG_PHILOX),
+    }
     for name, (number, algorithm) in algorithms.items():
         for shape_, dtype in (
             ((3, 5), np.uint32),
@@ -285,9 +455,12 @@ def random_bits() -> None:
             ((5,), np.uint64),
         ):
             after, bits = jax.lax.rng_bit_generator(state, shape_, dtype=dtype, algorithm=algorithm)
-            emit(f"{name}-{np.dtype(dtype).name}-{len(shape_)}-{shape_[-1]}",
-                 f"rng-bit-generator(%0), algorithm={{{number}}}", [state.view(np.uint64)],
-                 [np.asarray(after).view(np.uint64), bits])  # fmt: skip
+            emit(
+                f"{name}-{np.dtype(dtype).name}-{len(shape_)}-{shape_[-1]}",
+                f"rng-bit-generator(%0), algorithm={{{number}}}",
+                [state.view(np.uint64)],
+                [np.asarray(after).view(np.uint64), bits],
+            )
 
 
 for part in (elementwise, conversions, movement, sums, products, indexed, random_bits):
