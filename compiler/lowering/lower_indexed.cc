@@ -87,17 +87,13 @@ Status lower_dynamic_update_slice(Lowerer& lowerer, const Node& node, int32_t in
 Status lower_rng(Lowerer& lowerer, const Node& node, int32_t index) {
   const std::vector<Window> reads = windows_of(lowerer, node.operands);
   const Window made = lowerer.new_buffer(node.results[0]);
-  uint64_t earlier = 0;  // generators before this one: each has a stream of its own
-  for (int32_t i = 0; i < index; ++i) {
-    earlier += lowerer.flat()[i].opcode == hir::Opcode::kRng ? 1 : 0;
-  }
   const int32_t number = lowerer.add_kernel(KernelKind::kRng, node);
   Kernel& kernel = lowerer.kernel(number);
   kernel.reads = reads;
   kernel.writes = {made};
   kernel.rng = node.ints(AttributeKey::kRngDistribution)[0] == 1 ? ncx::RngKind::kUniform
                                                                  : ncx::RngKind::kNormal;
-  kernel.seed = earlier;
+  kernel.seed = lowerer.next_generator();  // each has a stream of its own
   lowerer.set_window({index, 0}, made, number);
   return ok_status();
 }

@@ -140,7 +140,7 @@ Status lower_pad(Lowerer& lowerer, const Node& node, int32_t index) {
     source_slice.insert(source_slice.end(), {range.source_begin, range.source_end, 1});
     destination.dims[d] = range.source_end - range.source_begin;
     destination.offset += range.destination_begin * made.strides[d] * dtype_bytes(made.dtype);
-    destination.strides[d] = made.strides[d] * (interior + 1);
+    destination.strides[d] = made.strides[d] * (destination.dims[d] < 2 ? 1 : interior + 1);
   }
   std::vector<CopyPiece> pieces = {{fill, made}};
   if (element_count(destination.dims) > 0) {

@@ -71,6 +71,7 @@ class Lowerer {
   // Errors: unsupported if it isn't made of scalar operations, or is too long.
   Result<ncx::MicroProgram> micro_program(const Node& node, hir::ComputationId computation);
 
+  uint64_t next_generator() { return generators_++; }
   int32_t producer(Ref ref) const { return value(ref).kernel; }
   int32_t last_kernel() const { return static_cast<int32_t>(plan_.kernels.size()) - 1; }
 
@@ -100,6 +101,7 @@ class Lowerer {
   LoweringOptions options_;
   Plan plan_;
   std::vector<Value> values_;
+  uint64_t generators_ = 0;  // rng operations so far
 };
 
 // Dispatch over opcodes.def.
