@@ -28,7 +28,7 @@ class Memory {
     Clock wait{};
     split(low);
     split(high);
-    auto it = segments_.find(low);
+    auto it = segments_.lower_bound(low);
     int64_t next = low;
     while (next < high) {
       if (it == segments_.end() || it->first > next) {  // never touched

@@ -190,7 +190,8 @@ Status evaluate_dot(Operation& operation) {
       terms *= dim;
     }
     total = terms <= ncx::kDotBlock ? block : total + block;
-    result.set(position, is_floating(result.dtype) ? std::bit_cast<uint32_t>(total) : integer);
+    const Boxed value = is_floating(result.dtype) ? std::bit_cast<uint32_t>(total) : integer;
+    result.set(position, ncx::settle_boxed(result.dtype, value));
   });
   return ok_status();
 }

@@ -375,6 +375,14 @@ def products() -> None:
         [np.einsum("bmjk,kbnj->bmn", c, d)],
         1e-6,
     )
+    e, f = a[:, :9].astype(BF16), b[:9].astype(BF16)
+    wide = e.astype(np.float64) @ f.astype(np.float64)
+    emit(
+        "dot-bf16",
+        "dot(%0, %1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        [e, f],
+        [wide.astype(np.float32).astype(BF16)],
+    )
     i8 = rng.integers(-128, 127, (3, 9)).astype(np.int8)
     j8 = rng.integers(-128, 127, (9, 2)).astype(np.int8)
     emit(
