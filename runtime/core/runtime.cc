@@ -32,8 +32,8 @@ void Runtime::after_fork_in_child() {
   }
 }
 
-Status Runtime::wrong_state() const {
-  switch (state_.load()) {
+Status Runtime::wrong_state(RuntimeState state) {
+  switch (state) {
     case RuntimeState::kChild:
       return Status(NRT_FAILURE,
                     "runtime state CHILD: this process was forked from one that had initialised "
@@ -46,16 +46,21 @@ Status Runtime::wrong_state() const {
 }
 
 Result<SessionUse> Runtime::enter() {
-  SessionUse session(gate_);
-  if (!session) {
-    return wrong_state();
+  while (true) {
+    SessionUse session(gate_);
+    if (session) {
+      return session;
+    }
+    // The gate is open whenever the state is INIT, so this means: opened between the two looks.
+    if (const RuntimeState found = state_.load(); found != RuntimeState::kInit) {
+      return wrong_state(found);
+    }
   }
-  return session;
 }
 
 Status Runtime::init(std::shared_ptr<const Context> context, const MachineFactory& factory) {
   if (state_.load() == RuntimeState::kChild) {
-    return wrong_state();
+    return wrong_state(RuntimeState::kChild);
   }
   MutexLock lock(lifecycle_);
   if (session_ != nullptr) {
@@ -104,7 +109,7 @@ void Runtime::close_if_idle() {
 Result<std::unique_ptr<Machine>> Runtime::look(const Context& context,
                                                const MachineFactory& factory) const {
   if (state_.load() == RuntimeState::kChild) {
-    return wrong_state();
+    return wrong_state(RuntimeState::kChild);
   }
   MachineRequest request;
   request.attach = false;

@@ -46,7 +46,7 @@ class Runtime {
   Runtime();
 
   static void after_fork_in_child();
-  Status wrong_state() const;
+  static Status wrong_state(RuntimeState state);
   // A look at the machine when there is no session.
   Result<std::unique_ptr<Machine>> look(const Context& context,
                                         const MachineFactory& factory) const;
