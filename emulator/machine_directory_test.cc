@@ -224,12 +224,12 @@ TEST(MachineRaces, ManyProcessesMakeTheSameMachine) {
   for (int turn = 0; turn < 3; ++turn) {
     const TestMachine machine;
     const Context context = machine.context();
-    std::vector<pid_t> children(12);
-    for (pid_t& child : children) {
-      child = start_child([&] {
+    std::vector<pid_t> children;
+    for (int i = 0; i < 12; ++i) {
+      children.push_back(start_child([&] {
         const auto file = machine.attach(context);
-        return file.ok() ? 0 : 1;
-      });
+        return file.ok() && (*file)->claim(-1, 1, 1).ok() ? 0 : file.ok() ? 0 : 1;
+      }));
     }
     for (const pid_t child : children) {
       EXPECT_EQ(wait_child(child), 0);
@@ -241,9 +241,9 @@ TEST(MachineRaces, ManyProcessesMakeTheSameMachine) {
 TEST(MachineRaces, RemovingWhileOthersJoinNeverBreaksThem) {
   const TestMachine machine;
   const Context context = machine.context();
-  std::vector<pid_t> children(3);
-  for (pid_t& child : children) {
-    child = start_child([&] {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    children.push_back(start_child([&] {
       for (int turn = 0; turn < 40; ++turn) {
         const auto file = machine.attach(context);
         if (!file.ok() || !(*file)->claim(-1, 1, 1).ok() ||
@@ -252,7 +252,7 @@ TEST(MachineRaces, RemovingWhileOthersJoinNeverBreaksThem) {
         }
       }
       return 0;
-    });
+    }));
   }
   for (int turn = 0; turn < 60; ++turn) {
     const Status status = remove_machine(context, machine.directory());
@@ -268,9 +268,9 @@ TEST(MachineRaces, ThreadsJoinAndLeaveAtOnce) {
   const TestMachine machine;
   const Context context = machine.context();
   std::atomic<int> failures{0};
-  std::vector<std::thread> threads(4);
-  for (std::thread& thread : threads) {
-    thread = std::thread([&] {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
       for (int turn = 0; turn < 30; ++turn) {
         const auto file = machine.attach(context);
         if (!file.ok() || !(*file)->owners().ok()) {

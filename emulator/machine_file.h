@@ -116,8 +116,7 @@ class MachineFile {
     uint64_t end;
   };
 
-  MachineFile(MachinePlace place, const Sharing& sharing)
-      : place_(std::move(place)), sharing_(sharing) {}
+  MachineFile(MachinePlace place, const Sharing& sharing) : place_(place), sharing_(sharing) {}
 
   // Steps of attach().
   static Result<std::shared_ptr<MachineFile>> join_new(

@@ -160,9 +160,9 @@ TEST_P(DriverCores, ManyProcessesNeverShareACore) {
   const auto shared = static_cast<std::atomic<int>*>(
       ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
-  std::vector<pid_t> children(16);
-  for (pid_t& child : children) {
-    child = start_child([&] {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    children.push_back(start_child([&] {
       const auto machine = driver_->open(context_, {});
       if (!machine.ok()) {
         return 3;
@@ -185,7 +185,7 @@ TEST_P(DriverCores, ManyProcessesNeverShareACore) {
         }
       }
       return 0;
-    });
+    }));
   }
   for (const pid_t child : children) {
     EXPECT_EQ(wait_child(child), 0);

@@ -229,10 +229,10 @@ TEST_P(DriverPrograms, ThreadsTakeTurnsOnACore) {
   }
   Core core = make_core(256);
   const ProgramId id = core.machine->program_load(kCore, core.image)->id;
-  std::vector<std::thread> threads(4);
+  std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   for (int t = 0; t < 4; ++t) {
-    threads[static_cast<size_t>(t)] = std::thread([&, t] {
+    threads.emplace_back([&, t] {
       for (int i = 0; i < 20; ++i) {
         const auto sequence = static_cast<uint64_t>(t * 20 + i);
         if (!core.machine->program_start(kCore, id, core.start(sequence)).ok()) {
