@@ -18,7 +18,7 @@
 #include "opennrt/opennrt.h"
 
 enum { kPixels = 64, kClasses = 10, kMostRows = 4096, kParameters = 4, kState = 8 };
-static const double kTolerance = 1e-4; /* of the highest loss */
+static const double kTolerance = 1e-5; /* of the highest loss */
 static const double kAccuracy = 0.95;
 
 typedef struct {
