@@ -255,20 +255,24 @@ void HbmPool::account(const HbmBlock& block, int64_t bytes) {
 
 Status HbmPool::out_of_memory(const HbmRequest& request, const Status& reason) {
   const int cores = std::max(1, machine_.info().logical_cores_per_device());
-  const std::string failure = format(
-      "Failed to allocate {} (alignment: {}, usage: {}) on ND {}:NC {}: {}",
-      format_table_bytes(request.size),
-      request.alignment <= kGranule ? "none" : format_table_bytes(request.alignment),
-      memory_category_name(request.category), hbm_.device, request.core % cores, reason.message());
+  const std::string place = format("ND {}:NC {}", hbm_.device, request.core % cores);
+  const std::string size = format_table_bytes(request.size);
+  const std::string_view usage = memory_category_name(request.category);
   if (context_.settings.flag(Setting::kOomLog)) {
-    const std::string table = memory_table();
+    const std::string failure =
+        format("Failed to allocate {} (alignment: {}, usage: {}) on {}", size,
+               request.alignment <= kPageBytes ? "none" : format_table_bytes(request.alignment),
+               usage, place);
+    const std::string table = format("{}\nCurrent utilization of {}:\n{}", memory_table(), place,
+                                     usage_list(usage_of_core(request.core)));
     log_dev_mem(failure);
     log_dev_mem_usage_table(table);
     if (!write_memory_table(table_folder_, hbm_, failure + "\n\n" + table)) {
       ONRT_LOG(context_.log, Tdrv, Info, "the memory table was not written to {}", table_folder_);
     }
   }
-  return Status(NRT_RESOURCE, failure);
+  return Status(NRT_RESOURCE, format("Failed to allocate {} ({} bytes) (usage: {}) on {}: {}", size,
+                                     request.size, usage, place, reason.message()));
 }
 
 // The names of these two are what users search the log for.

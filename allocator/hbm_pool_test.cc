@@ -168,7 +168,7 @@ TEST_F(HbmPoolTest, FillsTheStackAndComesBack) {
   EXPECT_EQ(blocks.size(), 8U);
   EXPECT_EQ(block.status().code(), NRT_RESOURCE);
   EXPECT_THAT(std::string(block.status().message()),
-              testing::HasSubstr("Failed to allocate 64.000MB (alignment: none, usage: tensors) on "
+              testing::HasSubstr("Failed to allocate 64.000MB (67108864 bytes) (usage: tensors) on "
                                  "ND 0:NC 0"));
   for (const HbmBlock& taken : blocks) {
     pool_->free(taken);
@@ -215,6 +215,8 @@ TEST_F(HbmPoolTest, OutOfMemoryWritesTheTableByCoreModelAndCategory) {
   EXPECT_THAT(text.str(), testing::ContainsRegex("NC 1 +\\| 448.000MB \\|  0.000B"));
   EXPECT_THAT(text.str(), testing::ContainsRegex("NEFF 1001 +\\| 28.000KB  \\| 28.000KB"));
   EXPECT_THAT(text.str(), testing::HasSubstr("1001: \"digits"));
+  EXPECT_THAT(text.str(), testing::HasSubstr("\t* total: 28.000KB\n"));
+  EXPECT_THAT(text.str(), testing::HasSubstr("\t* dma rings: 0.000B\n"));
   pool_->free(*model);
   pool_->free(tensor);
   pool_->forget_model(1001);

@@ -83,6 +83,15 @@ std::string format_table_bytes(uint64_t bytes) {
   return format("{:.3f}{}", scaled, kUnits[unit]);
 }
 
+std::string usage_list(const MemoryUsage& usage) {
+  std::string out = format("\t* total: {}\n", format_table_bytes(usage.total()));
+  for (size_t i = 0; i < kMemoryCategories; ++i) {
+    out += format("\t* {}: {}\n", memory_category_name(static_cast<MemoryCategory>(i)),
+                  format_table_bytes(usage.bytes[i]));
+  }
+  return out;
+}
+
 void MemoryLedger::add(int core, uint32_t model, MemoryCategory category, int64_t bytes) {
   auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& candidate) {
     return candidate.core == core && candidate.model == model;

@@ -24,6 +24,9 @@ struct MemoryUsage {
 // "20.188GB": three digits after the point, units of 1024, as in the vendor's table.
 std::string format_table_bytes(uint64_t bytes);
 
+// One line per category: "\t* tensors: 4.000GB".
+std::string usage_list(const MemoryUsage& usage);
+
 // Thread-compatible: the pool that owns it holds its lock.
 class MemoryLedger {
  public:

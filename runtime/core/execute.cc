@@ -81,10 +81,9 @@ void count_times(Model& model, const Notification& note, Clock::duration wall) {
   model.times.total_wall_ns.fetch_add(wall_ns, std::memory_order_relaxed);
 }
 
-// One run of the program with the bound tensors.
-Status run_program(Session& session, Model& model, const IoTable& io)
-    ONRT_REQUIRES(model.core().execution) {
-  CoreContext& core = model.core();
+// One run of the program with the bound tensors. `core` is the model's.
+Status run_program(Session& session, Model& model, CoreContext& core, const IoTable& io)
+    ONRT_REQUIRES(core.execution) {
   const auto begin = Clock::now();
   const auto limit =
       std::chrono::seconds(session.context().settings.integer(Setting::kExecTimeout));
@@ -237,7 +236,7 @@ Status execute_model(Session& session, Model& model, TensorSet& inputs, TensorSe
   ONRT_RETURN_IF_ERROR(check_core(model));
   const ReleaseTable release{core.io};
   ONRT_RETURN_IF_ERROR(bind_tensors(session, model, inputs, outputs, core.io));
-  return finish(session, model, core.io, run_program(session, model, core.io));
+  return finish(session, model, core.io, run_program(session, model, core, core.io));
 }
 
 Status execute_model_repeatedly(Session& session, Model& model, TensorSet& inputs,
@@ -255,13 +254,13 @@ Status execute_model_repeatedly(Session& session, Model& model, TensorSet& input
   ONRT_RETURN_IF_ERROR(check_core(model));
   const ReleaseTable release{core.io};
   ONRT_RETURN_IF_ERROR(bind_tensors(session, model, inputs, outputs, core.io));
-  Status status = run_program(session, model, core.io);
+  Status status = run_program(session, model, core, core.io);
   for (int run = 1; run < count && status.ok(); ++run) {
     Status fed = feed_back(model, feeds, core.io);
     if (!fed.ok()) {
       return std::move(fed).annotate(model.label());
     }
-    status = run_program(session, model, core.io);
+    status = run_program(session, model, core, core.io);
   }
   return finish(session, model, core.io, std::move(status));
 }

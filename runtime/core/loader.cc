@@ -130,10 +130,9 @@ Status place(Session& session, const NeffPackage& package, Model& model) {
   return ok_status();
 }
 
-// Takes the program into the core. The core's execution lock is held.
-Status enter_core(Session& session, const NeffPackage& package, Model& model)
-    ONRT_REQUIRES(model.core().execution) {
-  CoreContext& core = model.core();
+// Takes the program into its core.
+Status enter_core(Session& session, const NeffPackage& package, Model& model, CoreContext& core)
+    ONRT_REQUIRES(core.execution) {
   ProgramImage image;
   image.hbm = core.pool.hbm();
   image.code = model.code.block().address;
@@ -173,8 +172,9 @@ void log_memory(Session& session, const Model& model) {
 
 Status load_into(Session& session, const NeffPackage& package, Model& model) {
   ONRT_RETURN_IF_ERROR(place(session, package, model));
-  MutexLock lock(model.core().execution);
-  return enter_core(session, package, model);
+  CoreContext& core = model.core();
+  MutexLock lock(core.execution);
+  return enter_core(session, package, model, core);
 }
 
 }  // namespace

@@ -260,9 +260,10 @@ TEST_F(TensorTest, FillingTheCoreGivesResourceAndEverythingComesBack) {
     tensors.push_back(*made);
     made = Tensor::allocate(*session_, TensorPlacement::kDevice, 0, kSize, "w");
   }
-  EXPECT_STATUS(made.status(), NRT_RESOURCE,
-                "tensor 'w': Failed to allocate 64.000MB (alignment: 4.000KB, usage: tensors) on "
-                "ND 0:NC 0");
+  EXPECT_STATUS(
+      made.status(), NRT_RESOURCE,
+      "tensor 'w': Failed to allocate 64.000MB (67108864 bytes) (usage: tensors) on ND 0:NC "
+      "0");
   EXPECT_EQ(tensors.size(), 384U);  // 24 GiB
   EXPECT_GE(used() - start, tensors.size() * kSize);
   for (Tensor* t : tensors) {
