@@ -125,7 +125,7 @@ static double train(Program* program, nrt_tensor_t** tensors, FILE* curve, FILE*
     largest = difference <= largest ? largest : difference; /* not fmax(): a NaN must stay */
     highest = fmax(highest, jax);
     fprintf(out, "%d,%.9g,%.9g\n", step, loss, jax);
-    printf("  step %3d  loss %.6f  JAX %.6f%s", step, loss, jax, step % 3 == 2 ? "\n" : "   |");
+    printf("%s  step %3d  loss %.6f  JAX %.6f", step % 3 != 0 ? "   |" : "\n", step, loss, jax);
   }
   printf("\nlargest difference to the %d losses of JAX: %.2e (allowed: %.2e)\n", step + 1, largest,
          kTolerance * highest);

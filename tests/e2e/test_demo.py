@@ -50,7 +50,7 @@ def train(
         "OPENNRT_MACHINE_DIR": str(machine),
         "NEURON_RT_NUM_CORES": "1",
     }
-    arguments = [program, *neffs, DIGITS / "digits.csv.gz", curve, out / "curve.csv"]
+    arguments = [program, *neffs, DIGITS / "digits.csv.gz", curve, out / "ours.csv"]
     return subprocess.run(
         arguments,
         env={**os.environ, **settings, **environment},
