@@ -31,6 +31,9 @@ struct ProcessMachines {
 // Of the calling process.
 ProcessMachines& process_machines();
 
+// This process' membership of the machine in `folder` (a descriptor); null when it has none.
+std::shared_ptr<MachineFile> own_membership(int folder);
+
 // True when the object that remembered `generation` belongs to a parent.
 bool is_forked_child(uint64_t generation);
 

@@ -96,19 +96,21 @@ Status reset_machine(const Context& context, const std::string& directory) {
     return Status(NRT_FAILURE, format("{}: the control file can't be read", directory));
   }
   ONRT_RETURN_IF_ERROR(check_header(header, static_cast<uint64_t>(status.st_size)));
+  std::vector<DeviceRecord> devices(kMaxDevices);
+  ProfileRecord record{};
+  const auto size = static_cast<ssize_t>(devices.size() * sizeof(DeviceRecord));
+  if (::pread(file.get(), &record, sizeof(record), offsetof(ControlFile, profile)) !=
+          static_cast<ssize_t>(sizeof(record)) ||
+      ::pread(file.get(), devices.data(), static_cast<size_t>(size),
+              offsetof(ControlFile, devices)) != size) {
+    return Status(NRT_FAILURE, format("{}: the control file can't be read", directory));
+  }
+  ONRT_ASSIGN_OR_RETURN(const InstanceProfile profile, load_profile(record, devices.data()));
+  const ControlMapping::Creation creation{profile, header.committed_limit, directory, false};
   CrashPlan crash;
   ONRT_ASSIGN_OR_RETURN(ControlMapping control,
-                        ControlMapping::open(std::move(file), InstanceProfile(), 0, crash));
-  auto profile = load_profile(control->profile, control->devices);
-  if (!profile.ok()) {
-    return std::move(profile).status();
-  }
-  for (const std::string& name : names_in(directory)) {
-    if (is_machine_file(name) && name.starts_with("nd")) {
-      ONRT_RETURN_IF_ERROR(remove_file(machine, name));
-    }
-  }
-  return control.create(*profile, control->header.committed_limit, crash);
+                        ControlMapping::open(std::move(file), creation, crash));
+  return control.create(creation, crash);
 }
 
 Status remove_machine(const Context& context, const std::string& directory) {

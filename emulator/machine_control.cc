@@ -12,6 +12,7 @@
 #include <ctime>
 #include <utility>
 
+#include "emulator/machine_place.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
@@ -208,8 +209,8 @@ void ControlMapping::reset() {
   fd_.reset();
 }
 
-Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& profile,
-                                            uint64_t committed_limit, CrashPlan& crash) {
+Result<ControlMapping> ControlMapping::open(UniqueFd fd, const Creation& creation,
+                                            CrashPlan& crash) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) {
     return Status(NRT_FAILURE, format("machine control file: {}", std::strerror(errno)));
@@ -219,7 +220,7 @@ Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& 
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size == 0) {
     ONRT_CRASH_POINT(crash, create_control_empty);
-    ONRT_RETURN_IF_ERROR(mapping.create(profile, committed_limit, crash));
+    ONRT_RETURN_IF_ERROR(mapping.create(creation, crash));
     return mapping;
   }
   ControlHeader header{};
@@ -229,7 +230,7 @@ Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& 
   }
   static constexpr char kUnfinished[8] = {};
   if (std::memcmp(header.magic, kUnfinished, sizeof(kUnfinished)) == 0) {
-    ONRT_RETURN_IF_ERROR(mapping.create(profile, committed_limit, crash));
+    ONRT_RETURN_IF_ERROR(mapping.create(creation, crash));
     return mapping;
   }
   ONRT_RETURN_IF_ERROR(check_header(header, size));
@@ -241,13 +242,21 @@ Result<ControlMapping> ControlMapping::open(UniqueFd fd, const InstanceProfile& 
   }
   mapping.control_ = static_cast<ControlFile*>(memory);
   if (load(mapping->header.boot_nonce) != boot_nonce()) {
-    ONRT_RETURN_IF_ERROR(mapping.create(profile, committed_limit, crash));
+    ONRT_RETURN_IF_ERROR(mapping.create(creation, crash));
   }
   return mapping;
 }
 
-Status ControlMapping::create(const InstanceProfile& profile, uint64_t committed_limit,
-                              CrashPlan& crash) {
+Status ControlMapping::create(const Creation& creation, CrashPlan& crash) {
+  if (creation.in_use) {
+    return damaged("it was emptied while processes use the machine");
+  }
+  for (const std::string& file : paths_in(creation.folder, "nd")) {
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT) {
+      return Status(NRT_FAILURE, format("removing {}: {}", file, std::strerror(errno)));
+    }
+  }
+  const InstanceProfile& profile = creation.profile;
   if (control_ == nullptr ||
       std::memcmp(control_->header.magic, kMagic.data(), kMagic.size()) != 0) {
     if (::ftruncate(fd_.get(), 0) != 0 || ::ftruncate(fd_.get(), sizeof(ControlFile)) != 0) {
@@ -277,7 +286,7 @@ Status ControlMapping::create(const InstanceProfile& profile, uint64_t committed
   control_->header.header_bytes = offsetof(ControlFile, processes);
   control_->header.file_bytes = sizeof(ControlFile);
   control_->header.boot_nonce = boot_nonce();
-  control_->header.committed_limit = committed_limit;
+  control_->header.committed_limit = creation.committed_limit;
   control_->header.created_at = static_cast<uint64_t>(::time(nullptr));
   control_->header.slot_high_water = 0;
   control_->journal = JournalRecord{};

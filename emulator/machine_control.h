@@ -52,11 +52,16 @@ Status check_header(const ControlHeader& header, uint64_t size);
 
 class ControlMapping {
  public:
-  // Maps `fd`, making the content first when the file is empty or its creation was not finished.
-  // The machine lock is held. Errors: NRT_FAILURE for a file that isn't a machine's (one sentence),
-  // NRT_RESOURCE when the file system is full.
-  static Result<ControlMapping> open(UniqueFd fd, const InstanceProfile& profile,
-                                     uint64_t committed_limit, CrashPlan& crash);
+  struct Creation {
+    const InstanceProfile& profile;
+    uint64_t committed_limit;
+    std::string folder;  // of the machine
+    bool in_use;         // some process is a member: nothing may be made anew
+  };
+  // Maps `fd`, making the content first when the file is empty, its creation was not finished or it
+  // is of an earlier boot. The machine lock is held. Errors: NRT_FAILURE for a file that isn't a
+  // machine's (one sentence), NRT_RESOURCE when the file system is full.
+  static Result<ControlMapping> open(UniqueFd fd, const Creation& creation, CrashPlan& crash);
 
   ControlMapping() = default;
   ControlMapping(ControlMapping&& other) noexcept;
@@ -66,8 +71,8 @@ class ControlMapping {
   ControlFile* operator->() const { return control_; }
   ControlFile& operator*() const { return *control_; }
   int fd() const { return fd_.get(); }
-  // Makes the content anew. Nobody else uses the machine.
-  Status create(const InstanceProfile& profile, uint64_t committed_limit, CrashPlan& crash);
+  // Makes the content anew and removes the files of HBM stacks, which may hold old bytes.
+  Status create(const Creation& creation, CrashPlan& crash);
   // Gives [field, field + size) pages, so that writing it can't fail.
   Status reserve(const void* field, size_t size);
 

@@ -187,6 +187,51 @@ TEST(MachineDamage, WildSlotsAndOwnersHarmNobody) {
   EXPECT_TRUE((*file)->claim(2, 1, 1).ok());
 }
 
+TEST(MachineDamage, MemoryOfAnEarlierBootIsNotShown) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  EXPECT_EQ(in_child([&] {
+              const auto file = machine.attach(context);
+              const auto extent = (*file)->allocate(0, kMiB, 4096);
+              if (!extent.ok() || !(*file)->commit(**extent, (*extent)->offset(), kMiB).ok()) {
+                return 1;
+              }
+              std::memset((*extent)->data(), 0x6B, kMiB);
+              return ::kill(::getpid(), SIGKILL);
+            }),
+            128 + SIGKILL);
+  damage_field<uint64_t>(machine, offsetof(ControlHeader, boot_nonce), 1);
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_THAT(machine.files(), ElementsAre("control", "locks"));
+  const auto extent = (*file)->allocate(0, kMiB, 4096);
+  ASSERT_TRUE((*file)->commit(**extent, (*extent)->offset(), kMiB).ok());
+  EXPECT_EQ((*extent)->data()[0], std::byte{0});
+}
+
+TEST(MachineDamage, AFileThatIsEmptiedWhileInUseIsNotMadeAnew) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = start_child([&] {
+    const auto file = machine.attach(context);
+    static_cast<void>(!::write(ready[1], "y", 1));
+    ::pause();
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  damage(machine, 0, std::string(8, '\0'));
+  EXPECT_THAT(failure_of(machine.attach(context).status()),
+              HasSubstr("emptied while processes use the machine"));
+  ::kill(child, SIGKILL);
+  wait_child(child);
+  EXPECT_TRUE(machine.attach(context).ok());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 // ---- instance types ---------------------------------------------------------------------------
 
 TEST(MachineType, AnotherTypeUnderTheSameNameIsRefused) {

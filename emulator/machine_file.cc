@@ -59,6 +59,17 @@ bool same_profile(const InstanceProfile& a, const InstanceProfile& b) {
 
 }  // namespace
 
+std::shared_ptr<MachineFile> own_membership(int folder) {
+  struct stat status{};
+  if (::fstatat(folder, "locks", &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return nullptr;
+  }
+  ProcessMachines& machines = process_machines();
+  const MutexLock lock(machines.mutex);
+  const auto known = machines.by_inode.find(inode_of(status));
+  return known == machines.by_inode.end() ? nullptr : known->second.lock();
+}
+
 Result<std::shared_ptr<MachineFile>> MachineFile::attach(const Context& context,
                                                          const MachinePlace& place,
                                                          const InstanceProfile& profile,
@@ -143,8 +154,11 @@ Status MachineFile::join(const Context& context, const InstanceProfile& profile,
   ONRT_CRASH_POINT(crash_, attach_locked);
   ONRT_ASSIGN_OR_RETURN(UniqueFd control,
                         open_machine_file(folder_.get(), "control", O_RDWR | O_CREAT, sharing_));
+  const bool in_use = locks_.holder(kSlotLockBytes, kMaxProcesses).has_value();
   ONRT_ASSIGN_OR_RETURN(
-      control_, ControlMapping::open(std::move(control), profile, committed_limit_, crash_));
+      control_,
+      ControlMapping::open(std::move(control),
+                           {profile, committed_limit_, place_.directory, in_use}, crash_));
   ONRT_RETURN_IF_ERROR(adopt_profile(profile));
   if (!explicit_limit_) {
     committed_limit_ = load(control_->header.committed_limit);
@@ -226,10 +240,7 @@ Status MachineFile::adopt_profile(const InstanceProfile& wanted) {
     return std::move(found).status();
   }
   profile_ = wanted;
-  bool in_use = false;
-  for (uint32_t slot = 0; slot < slots(); ++slot) {
-    in_use = in_use || alive(static_cast<int>(slot));
-  }
+  const bool in_use = locks_.holder(kSlotLockBytes, kMaxProcesses).has_value();
   if (in_use || found->info.instance_type != wanted.info.instance_type) {
     return Status(NRT_FAILURE,
                   format("machine '{}' is {} {}, wanted {}: choose another OPENNRT_MACHINE, or "
@@ -238,7 +249,8 @@ Status MachineFile::adopt_profile(const InstanceProfile& wanted) {
                          wanted.info.instance_type, place_.name));
   }
   // The same type by name, described anew (OPENNRT_MACHINE_FILE was changed), and nobody there.
-  ONRT_RETURN_IF_ERROR(control_.create(wanted, committed_limit_, crash_));
+  ONRT_RETURN_IF_ERROR(
+      control_.create({wanted, committed_limit_, place_.directory, false}, crash_));
   profile_.info.name = place_.name;
   return ok_status();
 }
@@ -333,6 +345,11 @@ uint32_t MachineFile::entries(int stack) const {
 
 bool MachineFile::alive(int slot) const {
   return slot == slot_ || locks_.holder(kSlotLockBytes + slot, 1).has_value();
+}
+
+bool MachineFile::slot_alive(int slot) {
+  const MutexLock lock(mutex_);
+  return alive(slot);
 }
 
 bool MachineFile::any_slot_in_use() const {

@@ -81,6 +81,9 @@ class MachineFile {
   // NRT_FAILURE in a forked child, where nothing of this object may be used.
   Status check_process() const;
 
+  // True while a process holds the slot; `slot` is within kMaxProcesses.
+  bool slot_alive(int slot) ONRT_EXCLUDES(mutex_);
+
   // ---- cores
   // Claims `count` consecutive cores from `start`, or the first free run that starts at a multiple
   // of `step` when start is negative. NRT_RESOURCE names the owners.

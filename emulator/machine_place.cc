@@ -81,7 +81,7 @@ Status check_name(std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> folders_in(const std::string& parent, std::string_view prefix) {
+std::vector<std::string> paths_in(const std::string& parent, std::string_view prefix) {
   std::vector<std::string> found;
   DIR* folder = ::opendir(parent.c_str());
   if (folder == nullptr) {
@@ -137,11 +137,11 @@ std::vector<std::string> reader_roots(const Context& context) {
   add(own_folder_in(temporary_folder()));
   if (::geteuid() == 0) {
     for (const std::string& parent : {std::string("/dev/shm"), temporary_folder()}) {
-      for (const std::string& root : folders_in(parent, "opennrt-")) {
+      for (const std::string& root : paths_in(parent, "opennrt-")) {
         add(root);
       }
     }
-    for (const std::string& user : folders_in("/run/user", "")) {
+    for (const std::string& user : paths_in("/run/user", "")) {
       add(user + "/opennrt");
     }
   }

@@ -34,7 +34,7 @@ Result<MachinePlace> machine_place(const Context& context, std::string_view inst
 std::vector<std::string> reader_roots(const Context& context);
 
 // Paths in folder `parent` whose names start with `prefix`, sorted.
-std::vector<std::string> folders_in(const std::string& parent, std::string_view prefix);
+std::vector<std::string> paths_in(const std::string& parent, std::string_view prefix);
 
 // "trn2.48xlarge.v1" -> "trn2.48xlarge"; nothing for other folders and other layout versions.
 std::optional<std::string> machine_name_of(std::string_view folder);

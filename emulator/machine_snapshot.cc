@@ -11,7 +11,9 @@
 #include <cstring>
 
 #include "emulator/clock.h"
+#include "emulator/fork_watch.h"
 #include "emulator/machine_control.h"
+#include "emulator/machine_file.h"
 #include "emulator/machine_place.h"
 #include "emulator/machine_profile.h"
 #include "emulator/process_info.h"
@@ -91,19 +93,19 @@ ProcessRecord read_process(const ControlReader& reader, size_t slot) {
   return record;
 }
 
-// By /proc when the process is in this pid namespace: that needs no lock file. In another one, by
-// its record lock; opening the lock file is harmless then, because this process is not a member of
-// the machine with that slot.
-bool process_alive(const ControlReader& reader, const ProcessRecord& record, size_t slot) {
+// By /proc when the process is in this pid namespace. In another one, by its record lock; a member
+// of the machine must not open the lock file again, because closing it would drop its own locks.
+bool process_alive(const ControlReader& reader, const ProcessRecord& record, int slot) {
   if (record.pid_namespace == own_pid_namespace()) {
     const auto status = process_status(record.pid);
     return status && status->start_time == record.start_time && status->state != 'Z' &&
            status->state != 'X';
   }
+  if (const auto member = own_membership(reader.folder())) {
+    return member->slot_alive(slot);
+  }
   UniqueFd fd(::openat(reader.folder(), "locks", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  return fd.valid() && RecordLocks(std::move(fd))
-                           .holder(kSlotLockBytes + static_cast<int64_t>(slot), 1)
-                           .has_value();
+  return fd.valid() && RecordLocks(std::move(fd)).holder(kSlotLockBytes + slot, 1).has_value();
 }
 
 ProcessSnapshot process_snapshot(const ProcessRecord& record, size_t slot) {
@@ -129,7 +131,7 @@ void read_processes(const ControlReader& reader, uint32_t slots, MachineSnapshot
   for (size_t slot = 0; slot < std::min<size_t>(slots, kMaxProcesses); ++slot) {
     const ProcessRecord record = read_process(reader, slot);
     if (record.state == static_cast<uint32_t>(SlotState::kInUse) &&
-        process_alive(reader, record, slot)) {
+        process_alive(reader, record, static_cast<int>(slot))) {
       snapshot->processes.push_back(process_snapshot(record, slot));
       snapshot->committed_bytes += record.committed_bytes;
     }

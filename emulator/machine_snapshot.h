@@ -77,8 +77,8 @@ std::vector<MachineEntry> list_machines(const Context& context);
 Result<MachineSnapshot> read_machine(const std::string& directory);
 
 // What the settings mean: the machine of OPENNRT_MACHINE/OPENNRT_EMULATE, idle when it hasn't been
-// created yet or belongs to another user. Without those variables: the only machine of this user. NRT_FAILURE with a reason
-// when there is none or a choice.
+// created yet or belongs to another user. Without those variables: the only machine of this user.
+// NRT_FAILURE with a reason when there is none or a choice.
 Result<MachineSnapshot> read_selected_machine(const Context& context);
 
 }  // namespace onrt::emu

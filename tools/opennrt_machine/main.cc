@@ -187,7 +187,7 @@ int types(const Arguments& arguments) {
 std::vector<std::string> folders_of(const Context& context, const std::string& name) {
   std::vector<std::string> folders;
   for (const std::string& root : emu::reader_roots(context)) {
-    for (const std::string& folder : emu::folders_in(root, name + ".v")) {
+    for (const std::string& folder : emu::paths_in(root, name + ".v")) {
       const std::string_view base = std::string_view(folder).substr(root.size() + 1);
       if (emu::machine_version_of(base) > 0 && base.rfind(".v") == name.size()) {
         folders.push_back(folder);
