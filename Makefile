@@ -21,7 +21,8 @@ demo: ## install what is needed, build, train a digits classifier on an emulated
 	@examples/demo.sh --stage $(STAGE) --python $(PYTHON) --out $(CURDIR)/build/demo
 
 stage: ## build and lay the installable tree in build/stage
-	@cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(STAGE) > build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }; rm -f build-configure.log
+	@mkdir -p build
+	@cmake --preset $(PRESET) -DONRT_BUILD_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(STAGE) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	@cmake --build build/$(PRESET) -j $(JOBS)
 	@cmake --install build/$(PRESET) --prefix $(STAGE) > /dev/null
 
