@@ -10,6 +10,9 @@
 namespace onrt::bench {
 namespace {
 
+// Short windows: most fall between two preemptions when the machine has other work.
+constexpr size_t kWindows = 9;
+
 Options g_options;  // set once by parse_options() before anything is measured
 
 double now(Clock clock) {
@@ -85,18 +88,22 @@ void print_text(const Row& row) {
 
 Measure timed(std::function<void()> body, Clock clock, double seconds) {
   return [body = std::move(body), clock, seconds, calls = 1L]() mutable {
-    while (true) {
+    std::vector<double> windows;
+    while (windows.size() < kWindows) {
       const double start = now(clock);
       for (long i = 0; i < calls; ++i) {
         body();
       }
       const double passed = now(clock) - start;
-      if (passed >= seconds) {
-        return passed / static_cast<double>(calls);
+      if (passed >= 0.8 * seconds / kWindows) {
+        windows.push_back(passed / static_cast<double>(calls));
+        continue;
       }
-      const double factor = passed <= 0 ? 10.0 : std::min(10.0, 1.2 * seconds / passed);
+      windows.clear();
+      const double factor = passed <= 0 ? 10.0 : std::min(10.0, seconds / kWindows / passed);
       calls = std::max(calls + 1, static_cast<long>(static_cast<double>(calls) * factor));
     }
+    return median(std::move(windows));
   };
 }
 

@@ -16,7 +16,8 @@ using Measure = std::function<double()>;
 // then disturbs only through caches and clock frequency. kWall: what a user waits.
 enum class Clock { kWall, kThreadCpu };
 
-// A Measure of `body`: the mean of as many calls as take `seconds`.
+// A Measure of `body`: the median of nine windows, each the mean of as many calls as take a ninth
+// of `seconds`.
 Measure timed(std::function<void()> body, Clock clock, double seconds = 0.02);
 
 // A Measure of `body`: the median of `calls` calls, each timed by itself. For latencies.

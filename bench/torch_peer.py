@@ -4,23 +4,32 @@ processor time per call back.
 
 Request: `mm DTYPE M N K SECONDS`. First line sent: the versions."""
 
+import statistics
 import sys
 import time
 from collections.abc import Callable
 
 import torch
 
+WINDOWS = 9
+
 
 def seconds_per_call(body: Callable[[], object], least: float) -> float:
+    """As timed() in bench/harness.cc: the median of nine windows."""
     calls = 1
-    while True:
+    windows: list[float] = []
+    while len(windows) < WINDOWS:
         start = time.thread_time()
         for _ in range(calls):
             body()
         passed = time.thread_time() - start
-        if passed >= least:
-            return passed / calls
-        calls = max(calls + 1, int(calls * min(10.0, 1.2 * least / max(passed, 1e-9))))
+        if passed >= 0.8 * least / WINDOWS:
+            windows.append(passed / calls)
+            continue
+        windows.clear()
+        factor = min(10.0, least / WINDOWS / passed) if passed > 0 else 10.0
+        calls = max(calls + 1, int(calls * factor))
+    return statistics.median(windows)
 
 
 def matmul(dtype: torch.dtype, m: int, n: int, k: int) -> Callable[[], object]:

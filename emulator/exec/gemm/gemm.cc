@@ -388,11 +388,25 @@ class Multiplication {
     } else {
       job.to = {storage(kTile, lane), job.columns, kPanel};
     }
+    job.ahead = next_rows(block, strip);
     sweep(job);
     if (last && !direct_) {
       finish_.tile(block.batch, strip.row, strip.rows, strip.column, strip.columns, job.to.data,
                    job.to.row_stride, storage(kTurned, lane));
     }
+  }
+
+  // The rows of A below the strip, if they lie along k: probably packed next.
+  gemm_detail::Ahead next_rows(const Block& block, const Strip& strip) const {
+    const int64_t row = strip.row + strip.rows;
+    const int64_t rows = std::min<int64_t>(max_rows_, block.row + block.rows - row);
+    if (rows <= 0 || p_.a.column_stride != 1) {
+      return {};
+    }
+    const auto bytes = static_cast<int64_t>(dtype_bytes(p_.a.dtype));
+    const Source source = source_of(p_.a, block.batch, p_.a.row_stride, row, 1, block.k);
+    return {static_cast<const char*>(source.data), rows, block.depth * bytes,
+            p_.a.row_stride * bytes, 0};
   }
 
   // The block's panels of rows one after the other, each as panels of columns.

@@ -54,7 +54,8 @@ void multiply_tile(const SweepJob& job) {
   const int64_t b_panel_stride = job.b_panel_stride;
   Panel sum[kRows][kPanels];
   ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(static_cast<T*>(job.to.data) + i * job.to.row_stride, 1);
+    // Into the second cache only: rows of C may all fall into one set of the first.
+    __builtin_prefetch(static_cast<T*>(job.to.data) + i * job.to.row_stride, 0, 2);
     ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[i][j].zero(); }
   }
   for (int64_t k = job.k; k > 0; --k) {
@@ -94,12 +95,27 @@ void advance(SweepJob& job, int panels) {
   job.columns -= panels * kPanel;
 }
 
+// Fetches a share of what the caller reads next.
+ONRT_INLINE void fetch_ahead(Ahead& ahead) {
+  constexpr int kLines = 8;
+  for (int i = 0; i < kLines && ahead.rows > 0; ++i) {
+    __builtin_prefetch(ahead.data + ahead.position, 0, 2);
+    ahead.position += 64;
+    if (ahead.position >= ahead.row_bytes) {
+      ahead.position = 0;
+      ahead.data += ahead.row_stride;
+      --ahead.rows;
+    }
+  }
+}
+
 // As many whole groups of kPanels panels as fit, then half as many, down to one.
 template <class T, int kRows, int kPanels>
 void sweep_rows(SweepJob job) {
   while (job.columns >= kPanels * kPanel) {
     multiply_tile<T, kRows, kPanels>(job);
     advance<T>(job, kPanels);
+    fetch_ahead(job.ahead);
   }
   if (job.columns == 0) {
     return;
@@ -375,6 +391,16 @@ ONRT_INLINE void copy_step(const T* from, int64_t n, int width, int64_t panel_st
   }
 }
 
+// Steps of k may be a page apart, where the processor does not look ahead by itself.
+constexpr int64_t kAheadSteps = 4;
+
+template <class T>
+ONRT_INLINE void fetch_line(const T* from, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(T))) {
+    __builtin_prefetch(from + i);
+  }
+}
+
 // Lines lie side by side: copy a stretch of each step of k.
 template <class T>
 void pack_across_k(const PackJob& job) {
@@ -390,6 +416,7 @@ void pack_across_k(const PackJob& job) {
       const T* from = buffer;
       if (in_place) {
         from = static_cast<const T*>(job.source.data) + offset;
+        fetch_line(from + kAheadSteps * job.source.k_stride, n);
       } else {
         read_line(job.source, offset, 1, n, buffer);
       }

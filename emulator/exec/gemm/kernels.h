@@ -66,6 +66,16 @@ struct Sums {
   int64_t panel_stride;
 };
 
+// Memory that the caller reads after the sweep: `rows` times row_bytes, fetched into the second
+// cache between tiles. rows = 0: nothing.
+struct Ahead {
+  const char* data;
+  int64_t rows;
+  int64_t row_bytes;
+  int64_t row_stride;  // bytes
+  int64_t position;    // 0
+};
+
 // to[rows][columns] = from + a * b over k steps, from.data null for nothing.
 struct SweepJob {
   int64_t k;
@@ -77,6 +87,7 @@ struct SweepJob {
   Sums from;
   Sums to;
   int64_t columns;  // of `to`; all panels of b and `from` are readable in full
+  Ahead ahead;
 };
 
 struct Kernels {
