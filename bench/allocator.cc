@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The offset allocator, beside malloc and, if OPENNRT_BENCH_TLSF names a shared library made of a
+// The offset allocator, beside malloc and, if BENCH_TLSF names a shared library made of a
 // public TLSF (tlsf_create_with_pool, tlsf_memalign, tlsf_free; see docs/performance.md), that.
 #include <dlfcn.h>
 
@@ -61,9 +61,9 @@ struct Tlsf {
 };
 
 bool load_tlsf(Tlsf& tlsf) {
-  const char* path = getenv("OPENNRT_BENCH_TLSF");
+  const char* path = getenv("BENCH_TLSF");
   if (path == nullptr) {
-    fprintf(stderr, "no TLSF figures: OPENNRT_BENCH_TLSF is not set (docs/performance.md)\n");
+    fprintf(stderr, "no TLSF figures: BENCH_TLSF is not set (docs/performance.md)\n");
     return false;
   }
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
