@@ -82,7 +82,7 @@ def test_two_processes_are_shown_on_their_devices_with_command_and_version(
     everything = json.loads(run("neuron-ls", "-aj", OPENNRT_EMULATE="trn2.48xlarge").stdout)
     onlookers = everything[5]["neuron_processes"]
     assert [p["neuron_runtime_version"] for p in onlookers] == ["NA"]
-    assert onlookers[0]["command"].endswith("-aj")
+    assert onlookers[0]["command"].endswith(("-aj", "..."))  # long paths are cut
 
 
 def test_killed_processes_are_not_shown(run: Callable, holder: Callable) -> None:
