@@ -30,9 +30,15 @@ bool is_constant(const LoopNest& nest, size_t view) {
 
 }  // namespace
 
-BlockWalk::BlockWalk(LoopNest nest) : nest_(std::move(nest)) {
-  long_rows_ = nest_.rank == 1 || nest_.inner() >= kLongRow;
-  if (long_rows_) {
+BlockWalk::BlockWalk(LoopNest nest, size_t transposable) : nest_(std::move(nest)) {
+  choose_tiles(transposable);
+  long_rows_ = !tiles_ && (nest_.rank == 1 || nest_.inner() >= kLongRow);
+  if (tiles_) {
+    const int64_t rows = nest_.dims[static_cast<size_t>(nest_.rank - 2)];
+    tile_rows_ = (rows + kTile - 1) / kTile;
+    tile_columns_ = (nest_.inner() + kTile - 1) / kTile;
+    units_ = nest_.elements / (rows * nest_.inner()) * tile_rows_ * tile_columns_;
+  } else if (long_rows_) {
     blocks_per_row_ = (nest_.inner() + kBlock - 1) / kBlock;
     units_ = nest_.elements / std::max<int64_t>(nest_.inner(), 1) * blocks_per_row_;
   } else {
@@ -44,10 +50,45 @@ BlockWalk::BlockWalk(LoopNest nest) : nest_(std::move(nest)) {
   }
 }
 
+// Looks for a view that is contiguous along another loop than the innermost; that loop becomes the
+// second innermost.
+void BlockWalk::choose_tiles(size_t transposable) {
+  constexpr int64_t kLeast = 8;
+  if (nest_.rank < 2 || nest_.elements < 4 * kBlock || nest_.inner() < kLeast) {
+    return;
+  }
+  for (size_t view = 0; view < transposable; ++view) {
+    const int64_t inner = nest_.inner_stride(view);
+    for (int d = nest_.rank - 2; d >= 0 && inner != 0 && inner != 1; --d) {
+      if (nest_.strides[view][static_cast<size_t>(d)] != 1 ||
+          nest_.dims[static_cast<size_t>(d)] < kLeast) {
+        continue;
+      }
+      for (int e = d; e < nest_.rank - 2; ++e) {
+        std::swap(nest_.dims[static_cast<size_t>(e)], nest_.dims[static_cast<size_t>(e + 1)]);
+        for (Strides& strides : nest_.strides) {
+          std::swap(strides[static_cast<size_t>(e)], strides[static_cast<size_t>(e + 1)]);
+        }
+      }
+      tiles_ = true;
+      return;
+    }
+  }
+}
+
 void BlockCursor::seek(int64_t unit) {
   const LoopNest& nest = walk_.nest();
   int64_t row = 0;
-  if (walk_.long_rows()) {
+  if (walk_.tiles()) {
+    const int64_t height = nest.dims[static_cast<size_t>(nest.rank - 2)];
+    column_ = unit % walk_.tile_columns() * BlockWalk::kTile;
+    unit /= walk_.tile_columns();
+    const int64_t first = unit % walk_.tile_rows() * BlockWalk::kTile;
+    row = unit / walk_.tile_rows() * height + first;
+    rows_ = std::min(BlockWalk::kTile, height - first);
+    columns_ = std::min(BlockWalk::kTile, nest.inner() - column_);
+    size_ = rows_ * columns_;
+  } else if (walk_.long_rows()) {
     row = unit / walk_.blocks_per_row();
     column_ = unit % walk_.blocks_per_row() * kBlock;
     size_ = std::min(kBlock, nest.inner() - column_);
@@ -66,6 +107,13 @@ void BlockCursor::seek(int64_t unit) {
 template <class Segment>
 void BlockCursor::for_segments(size_t view, const Segment& segment) const {
   const LoopNest& nest = walk_.nest();
+  if (walk_.tiles()) {
+    const int64_t step = nest.strides[view][static_cast<size_t>(nest.rank - 2)];
+    for (int64_t r = 0; r < rows_; ++r) {
+      segment(offset(view) + r * step, r * columns_, columns_);
+    }
+    return;
+  }
   int64_t count = std::min(size_, nest.inner() - column_);
   segment(offset(view), int64_t{0}, count);
   if (count == size_) {

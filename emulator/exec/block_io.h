@@ -21,26 +21,39 @@ enum class Access : uint8_t {
 };
 
 // Walks the nest in blocks of at most kBlock elements. Rows of kLongRow elements or more are cut
-// on their own; shorter ones are put together, a block then is a run of several rows.
+// on their own; shorter ones are put together, a block then is a run of several rows. If a view is
+// read across its rows (a transpose), blocks are squares of the two innermost loops, so that a
+// cache line is used for several of them.
 class BlockWalk {
  public:
   static constexpr int64_t kLongRow = 256;
+  static constexpr int64_t kTile = 32;
+  static_assert(kTile * kTile <= kBlock);
 
-  explicit BlockWalk(LoopNest nest);
+  // The first `transposable` views may ask for squares.
+  explicit BlockWalk(LoopNest nest, size_t transposable = 0);
 
   const LoopNest& nest() const { return nest_; }
   bool long_rows() const { return long_rows_; }
+  bool tiles() const { return tiles_; }
   int64_t units() const { return units_; }
 
   // A view whose elements lie in the order of the nest without gaps in every block.
   bool contiguous(size_t view) const {
-    return long_rows_ ? nest_.inner_stride(view) == 1 : linear_[view];
+    return !tiles_ && (long_rows_ ? nest_.inner_stride(view) == 1 : linear_[view]);
   }
   bool constant(size_t view) const { return constant_[view]; }
+  int64_t tile_columns() const { return tile_columns_; }
+  int64_t tile_rows() const { return tile_rows_; }
 
  private:
+  void choose_tiles(size_t transposable);
+
   LoopNest nest_;
-  bool long_rows_;
+  bool tiles_ = false;
+  bool long_rows_ = false;
+  int64_t tile_columns_ = 0;  // squares along the innermost loop
+  int64_t tile_rows_ = 0;     // and along the second
   int64_t units_;
   std::vector<bool> linear_;
   std::vector<bool> constant_;
@@ -81,8 +94,10 @@ class BlockCursor {
   void for_segments(size_t view, const Segment& segment) const;
 
   const BlockWalk& walk_;
-  int64_t row_ = -1;
+  int64_t row_ = -1;  // of squares: the first
   int64_t column_ = 0;
+  int64_t rows_ = 0;  // of a square
+  int64_t columns_ = 0;
   int64_t size_ = 0;
   int64_t offsets_[ncx::kMaxMicroInputs + ncx::kMaxOutputs + ncx::kMaxMicroOps + 2];
 };

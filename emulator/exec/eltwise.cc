@@ -33,7 +33,7 @@ class EltwiseExecutor final : public Executor {
         inputs_(op.inputs),
         outputs_(op.outputs),
         iota_dims_(iotas_of(op)),
-        walk_(nest_of(op, iota_dims_)) {
+        walk_(nest_of(op, iota_dims_), op.inputs.size()) {
     plan(op);
   }
 
