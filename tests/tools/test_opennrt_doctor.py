@@ -2,6 +2,7 @@
 """opennrt-doctor says the same as nrt_init() would."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def test_a_machine_in_use_shows_folder_processes_and_backing(
     found = findings(run("opennrt-doctor", "--json"))
     assert found["machine", "folder"]["value"].startswith(environment["OPENNRT_MACHINE_DIR"])
     assert found["machine", "processes"]["value"] == "1"
+    assert found["machine", "owner"]["value"] == f"uid {os.geteuid()}, mode 700"
     assert ("machine", "HBM backing") in found
 
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/format.h"
@@ -7,6 +8,14 @@
 
 namespace onrt::tools {
 namespace {
+
+std::string owner_of(const std::string& folder) {
+  struct stat info = {};
+  if (::stat(folder.c_str(), &info) != 0) {
+    return "unknown";
+  }
+  return format("uid {}, mode {:o}", info.st_uid, info.st_mode & 07777U);
+}
 
 Findings describe(const observe::HostView& host) {
   const MachineInfo& info = host.machine;
@@ -24,6 +33,7 @@ Findings describe(const observe::HostView& host) {
   if (host.directory.empty()) {
     return found;
   }
+  add("owner", owner_of(host.directory));
   add("processes", std::to_string(host.process_count));
   const bool full = host.committed_bytes >= host.committed_limit;
   found.push_back({"machine", "HBM backing",
