@@ -51,8 +51,7 @@ Status interpret_graph(const hir::Graph& graph, std::span<const void* const> inp
     }
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    std::copy(results[i].data.begin(), results[i].data.end(),
-              static_cast<std::byte*>(outputs[i]));
+    std::copy(results[i].data.begin(), results[i].data.end(), static_cast<std::byte*>(outputs[i]));
   }
   return ok_status();
 }
@@ -66,8 +65,10 @@ extern "C" nrtcc_status_t nrtcc_interpret(const nrtcc_graph_t* graph, const void
   return onrt::nrtcc::boundary([&]() -> onrt::Status {
     ONRT_RETURN_IF_ERROR(onrt::nrtcc::check_graph(graph));
     if (input_count < 0 || output_count < 0) {
-      return onrt::hir::invalid(onrt::format("expected counts of 0 or more, found {} inputs and {} "
-                                             "outputs", input_count, output_count));
+      return onrt::hir::invalid(
+          onrt::format("expected counts of 0 or more, found {} inputs and {} "
+                       "outputs",
+                       input_count, output_count));
     }
     if (input_count > 0) {
       ONRT_RETURN_IF_ERROR(onrt::nrtcc::check_pointer(inputs, "inputs"));

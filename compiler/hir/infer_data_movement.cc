@@ -117,7 +117,8 @@ Result<ShapeId> infer_pad(const InferContext& context) {
     const int64_t high = padding[3 * i + 1];
     const int64_t interior = padding[3 * i + 2];
     int64_t inside = 0;
-    if (std::max(std::abs(low), std::abs(high)) > kMaxExtent || interior < 0 || interior > kMaxExtent ||
+    if (std::max(std::abs(low), std::abs(high)) > kMaxExtent || interior < 0 ||
+        interior > kMaxExtent ||
         __builtin_mul_overflow(std::max<int64_t>(from.dims[i] - 1, 0), interior, &inside) ||
         inside > kMaxExtent) {
       return context.wrong(

@@ -39,8 +39,7 @@ Status fold(const Flat& flat, Arena& arena, Node& node) {
     return ok_status();
   }
   for (const Ref operand : node.operands) {
-    if (flat[operand.node].opcode != Opcode::kConstant ||
-        flat.type(operand).bytes() > kMostBytes) {
+    if (flat[operand.node].opcode != Opcode::kConstant || flat.type(operand).bytes() > kMostBytes) {
       return ok_status();
     }
   }
@@ -48,19 +47,19 @@ Status fold(const Flat& flat, Arena& arena, Node& node) {
   for (const Ref operand : node.operands) {
     const Type& type = flat.type(operand);
     const auto data = find(flat[operand.node].attributes, AttributeKey::kLiteral)->data;
-    operands.push_back({type.dtype, {type.dims.begin(), type.dims.end()},
-                        {data.begin(), data.end()}});
+    operands.push_back(
+        {type.dtype, {type.dims.begin(), type.dims.end()}, {data.begin(), data.end()}});
   }
   reference::Operation operation{flat.graph(), node.opcode, node.attributes, {}, {}};
   for (const reference::Tensor& operand : operands) {
     operation.operands.push_back(&operand);
   }
   const Type& type = node.results[0];
-  operation.results.push_back({type.dtype, {type.dims.begin(), type.dims.end()},
-                               std::vector<std::byte>(type.bytes())});
+  operation.results.push_back(
+      {type.dtype, {type.dims.begin(), type.dims.end()}, std::vector<std::byte>(type.bytes())});
   ONRT_RETURN_IF_ERROR(evaluate(operation));
-  const Attribute literal{AttributeKey::kLiteral, {},
-                          arena.copy(std::span<const std::byte>(operation.result().data))};
+  const Attribute literal{
+      AttributeKey::kLiteral, {}, arena.copy(std::span<const std::byte>(operation.result().data))};
   node.opcode = Opcode::kConstant;
   node.operands = {};
   node.attributes = arena.copy(std::span<const Attribute>(&literal, 1));

@@ -25,8 +25,8 @@ Index clamped_starts(const Operation& operation, size_t first, const Index& dims
                      const Index& window) {
   Index starts;
   for (size_t d = 0; d < dims.size(); ++d) {
-    starts.push_back(std::clamp<int64_t>(index_value(operation.operand(first + d), 0), 0,
-                                         dims[d] - window[d]));
+    starts.push_back(
+        std::clamp<int64_t>(index_value(operation.operand(first + d), 0), 0, dims[d] - window[d]));
   }
   return starts;
 }
@@ -117,8 +117,8 @@ Status evaluate_gather(Operation& operation) {
   const auto sizes = operation.ints(AttributeKey::kSliceSizes);
   Tensor& result = operation.result();
   for_each_index(result.dims, [&](const Index& index, int64_t position) {
-    Index start = window_start(operation, indices, part(index, offset_dims, false),
-                               operand.dims.size());
+    Index start =
+        window_start(operation, indices, part(index, offset_dims, false), operand.dims.size());
     for (size_t d = 0; d < start.size(); ++d) {
       start[d] = std::clamp<int64_t>(start[d], 0, operand.dims[d] - sizes[d]);
     }
@@ -160,8 +160,7 @@ Status evaluate_scatter(Operation& operation) {
       arguments[i][0].copy_element(0, operation.results[i], target);
       arguments[n + i][0].copy_element(0, operation.operand(n + 1 + i), position);
     }
-    Result<Tensors> values =
-        interpret(operation.graph, operation.callee(), arguments);
+    Result<Tensors> values = interpret(operation.graph, operation.callee(), arguments);
     if (!values.ok()) {
       status = std::move(values).status();
       return;

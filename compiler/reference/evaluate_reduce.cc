@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce and dot, in the order of emulator/isa/reduce_order.h.
-#include "emulator/isa/reduce_order.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "compiler/hir/combiner.h"
 #include "compiler/reference/interpreter.h"
+#include "emulator/isa/reduce_order.h"
 
 namespace onrt::reference {
 namespace {
@@ -80,8 +79,7 @@ class Combiner {
         arguments.push_back({make_scalar(type(i), (*row)[i])});
       }
     }
-    Result<Tensors> values =
-        interpret(operation_.graph, operation_.callee(), arguments);
+    Result<Tensors> values = interpret(operation_.graph, operation_.callee(), arguments);
     if (!values.ok()) {
       status = std::move(values).status();
       return;
@@ -117,10 +115,9 @@ Status evaluate_reduce(Operation& operation) {
       total[i] = operation.operand(n + i).get(0);
     }
     if (!rows[k].empty()) {
-      const Row sum = ncx::reduce_in_order(rows[k].data(), static_cast<int64_t>(rows[k].size()),
-                                           [&](const Row& a, const Row& b) {
-                                             return combine(a, b);
-                                           });
+      const Row sum =
+          ncx::reduce_in_order(rows[k].data(), static_cast<int64_t>(rows[k].size()),
+                               [&](const Row& a, const Row& b) { return combine(a, b); });
       total = combine.settle(combine(total, sum));
     }
     ONRT_RETURN_IF_ERROR(combine.status);

@@ -76,9 +76,9 @@ void three_fry_bits(const Tensor& state, Tensor& next, Tensor& bits) {
     Index at = index.empty() ? Index{0} : index;
     const auto word = static_cast<size_t>(at[split] % 2);
     at[split] /= 2;
-    bits.set(position, ncx::box_bits(bits.dtype,
-                                     three_fry(counter + static_cast<uint64_t>(half.position(at)),
-                                               key)[word]));
+    bits.set(position,
+             ncx::box_bits(bits.dtype, three_fry(counter + static_cast<uint64_t>(half.position(at)),
+                                                 key)[word]));
   });
   next.set(1, counter + static_cast<uint64_t>(half.elements()));
 }
@@ -128,8 +128,9 @@ Status evaluate_rng_bit_generator(Operation& operation) {
 // HLO leaves the stream of rng to the implementation: the engine's depends on the number of the
 // execution, so there are no values to compare with.
 Status evaluate_rng(Operation& /*operation*/) {
-  return hir::unsupported("the interpreter does not run rng: its values are the device's own; use "
-                          "rng-bit-generator");
+  return hir::unsupported(
+      "the interpreter does not run rng: its values are the device's own; use "
+      "rng-bit-generator");
 }
 
 }  // namespace onrt::reference

@@ -63,8 +63,8 @@ Result<Tensors> interpret(const hir::Graph& graph, hir::ComputationId id,
   for (const hir::ValueId value : computation.instructions) {
     const hir::Instruction& instruction = graph[value];
     if (instruction.opcode == Opcode::kParameter) {
-      values[value] = arguments[static_cast<size_t>(
-          instruction.ints(hir::AttributeKey::kParameterNumber)[0])];
+      values[value] =
+          arguments[static_cast<size_t>(instruction.ints(hir::AttributeKey::kParameterNumber)[0])];
       continue;
     }
     Operation operation{graph, instruction.opcode, instruction.attributes, {}, {}};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors: allocation, transfer, views.
+#include <cstring>
+
 #include "runtime/api/handles.h"
 #include "runtime/core/tensor_io.h"
 
@@ -8,7 +10,15 @@ using namespace onrt::api;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-Result<TensorPlacement> placement_of(nrt_tensor_placement_t placement) {
+// A C caller may pass any number: it is looked at as one before it becomes an enumerator.
+int number_of(const nrt_tensor_placement_t& placement) {
+  int number = 0;
+  static_assert(sizeof placement == sizeof number);
+  std::memcpy(&number, &placement, sizeof number);
+  return number;
+}
+
+Result<TensorPlacement> placement_of(int placement) {
   switch (placement) {
     case NRT_TENSOR_PLACEMENT_DEVICE:
       return TensorPlacement::kDevice;
@@ -17,8 +27,7 @@ Result<TensorPlacement> placement_of(nrt_tensor_placement_t placement) {
     case NRT_TENSOR_PLACEMENT_VIRTUAL:
       return TensorPlacement::kVirtual;
   }
-  return Status(NRT_INVALID,
-                format("tensor placement {}: expected 0, 1 or 2", static_cast<int>(placement)));
+  return Status(NRT_INVALID, format("tensor placement {}: expected 0, 1 or 2", placement));
 }
 
 // Runs `body(session, tensor)`.
@@ -59,7 +68,8 @@ extern "C" NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placemen
   return c_boundary([&]() -> Status {
     ONRT_ASSIGN_OR_RETURN(const SessionUse session, Runtime::instance().enter());
     ONRT_RETURN_IF_ERROR(check_not_null(tensor, "tensor"));
-    ONRT_ASSIGN_OR_RETURN(const TensorPlacement placement, placement_of(tensor_placement));
+    ONRT_ASSIGN_OR_RETURN(const TensorPlacement placement,
+                          placement_of(number_of(tensor_placement)));
     ONRT_ASSIGN_OR_RETURN(Tensor* const made,
                           Tensor::allocate(*session, placement, vnc, size, name));
     *tensor = handle_of(made);

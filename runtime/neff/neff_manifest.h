@@ -14,7 +14,7 @@ namespace onrt {
 
 struct NeffManifest {
   std::string header_md5;  // of the file's header with its hash field zero; 32 hex digits
-  NeffPackage package;        // subgraphs without their programs
+  NeffPackage package;     // subgraphs without their programs
   struct Member {
     std::string path;  // "opennrt/sg00.ncx"
     uint64_t bytes = 0;

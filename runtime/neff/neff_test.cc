@@ -276,8 +276,7 @@ TEST(Neff, ManifestMistakesAreNamed) {
   };
   EXPECT_NE(text("{").find("opennrt.json: JSON byte 1"), std::string::npos);
   EXPECT_NE(text("{\"schema\":2}").find("found schema 0x2, supported is 0x1"), std::string::npos);
-  EXPECT_NE(text("{\"schema\":1,\"header_md5\":\"\"," + rest).find("disagree"),
-            std::string::npos);
+  EXPECT_NE(text("{\"schema\":1,\"header_md5\":\"\"," + rest).find("disagree"), std::string::npos);
   EXPECT_NE(text("{\"schema\":1," + rest).find("'header_md5' is missing"), std::string::npos);
 }
 

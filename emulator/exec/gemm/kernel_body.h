@@ -123,8 +123,20 @@ void sweep_rows(SweepJob job) {
   if constexpr (kPanels > 1) {
     sweep_rows<T, kRows, kPanels / 2>(job);
   } else {
-    // Part of a panel: compute it whole, copy what belongs to the result.
+    // Part of a panel: compute it whole, copy what belongs to the result. What follows the part in
+    // C's last row may be the end of memory: it is neither read nor written.
     T tile[kRows * kPanel];
+    T before[kRows * kPanel] = {};
+    if (job.from.data != nullptr) {
+      const T* from = static_cast<const T*>(job.from.data);
+      for (int i = 0; i < kRows; ++i) {
+        for (int64_t j = 0; j < job.columns; ++j) {
+          before[i * kPanel + j] = from[i * job.from.row_stride + j];
+        }
+      }
+      job.from.data = before;
+      job.from.row_stride = kPanel;
+    }
     T* to = static_cast<T*>(job.to.data);
     job.to.data = tile;
     const int64_t row_stride = job.to.row_stride;
