@@ -104,14 +104,12 @@ nrtcc_status_t nrtcc_compile(const nrtcc_graph_t* graph, const nrtcc_options_t* 
     std::string warnings;
     ONRT_ASSIGN_OR_RETURN(const onrt::NeffPackage package,
                           compile_package(graph->graph, settings.compile, &warnings));
-    onrt::Result<std::vector<std::byte>> bytes = write_neff(package, settings.compression);
-    if (!bytes.ok()) {
-      return onrt::hir::internal(std::string(bytes.status().message()));
-    }
-    ONRT_ASSIGN_OR_RETURN(void* copy, onrt::nrtcc::allocate_copy(bytes->data(), bytes->size()));
+    ONRT_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                          write_neff(package, settings.compression));
+    ONRT_ASSIGN_OR_RETURN(void* copy, onrt::nrtcc::allocate_copy(bytes.data(), bytes.size()));
     onrt::nrtcc::last_warnings = std::move(warnings);
     *neff = static_cast<uint8_t*>(copy);
-    *size = bytes->size();
+    *size = bytes.size();
     return onrt::ok_status();
   });
 }

@@ -113,10 +113,18 @@ Result<Compiled> compile_program(const hir::Graph& graph, const CompileOptions& 
                         hir::Flat::make(graph, {optimize, optimize, options.dot_type}));
   lowering::Lowerer lowerer(flat, {optimize});
   ONRT_ASSIGN_OR_RETURN(lowering::Plan plan, lowerer.run());
+  if (plan.kernels.size() > ncx::kMaxInstructions) {
+    return hir::unsupported(format("graph '{}': {} instructions; a program has at most {}",
+                                   graph.name(), plan.kernels.size(), ncx::kMaxInstructions));
+  }
   Compiled made;
+  made.tensors = make_tensors(flat);
+  if (made.tensors.size() > ncx::kMaxIoSlots) {
+    return hir::unsupported(format("graph '{}': {} inputs and outputs; a program has at most {}",
+                                   graph.name(), made.tensors.size(), ncx::kMaxIoSlots));
+  }
   ONRT_ASSIGN_OR_RETURN(made.program, lowering::emit(flat, plan));
   made.program.core_version = target->core_version;
-  made.tensors = make_tensors(flat);
   add_slots(made.tensors, made.program);
   std::vector<uint16_t> alias(made.tensors.size());
   for (size_t i = 0; i < alias.size(); ++i) {

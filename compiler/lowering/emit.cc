@@ -12,6 +12,9 @@ namespace {
 using hir::AttributeKey;
 using ncx::ScalarOp;
 
+// Longer names serve nobody and break the format's limit.
+constexpr size_t kMostNameBytes = 255;
+
 ncx::Extents extents(const std::vector<Run>& runs, const Dims& dims) {
   ncx::Extents made;
   for (const Run& run : runs) {
@@ -79,7 +82,7 @@ class Emitter {
     for (Kernel& kernel : plan_.kernels) {
       ncx::Instruction made;
       made.name = static_cast<uint32_t>(names.size());
-      names.push_back(flat_.graph().label(kernel.origin));
+      names.push_back(flat_.graph().label(kernel.origin).substr(0, kMostNameBytes));
       Status status = emit_kernel(kernel, made);
       if (!status.ok()) {
         return std::move(status).annotate(hir::describe(flat_.graph(), kernel.origin));
