@@ -54,5 +54,112 @@ TEST(Compile, RefusesAnUnknownTarget) {
   EXPECT_EQ(package.status().message(), "target 'trn9': expected trn1, trn1n, inf2, trn2 or trn3");
 }
 
+// Hand values: squares plus one, one of them through a tuple and two calls.
+TEST(Compile, InlinesCallsMapsAndTuples) {
+  const auto out = run_text(R"(HloModule "m"
+%1 "square_plus_one" {
+  %0 = f32[] parameter(), parameter_number={0}
+  %1 = f32[] constant(), literal={1}
+  %2 = f32[] multiply(%0, %0)
+  ROOT %3 = f32[] add(%2, %1)
+}
+%2 "swap" {
+  %0 = (f32[3], f32[]) parameter(), parameter_number={0}
+  %1 = f32[] get-tuple-element(%0), index={1}
+  %2 = f32[3] get-tuple-element(%0), index={0}
+  ROOT %3 = (f32[], f32[3]) tuple(%1, %2)
+}
+ENTRY %0 "main" {
+  %0 = f32[3] parameter(), parameter_number={0}
+  %1 = f32[3] map(%0), dimensions={0}, to_apply={1}
+  %2 = f32[] constant(), literal={4}
+  %3 = f32[] call(%2), to_apply={1}
+  %4 = (f32[3], f32[]) tuple(%1, %3)
+  %5 = (f32[3], f32[]) opt-barrier(%4)
+  ROOT %6 = (f32[], f32[3]) call(%5), to_apply={2}
+}
+)",
+                            {bytes_of<float>({1, 2, -3})}, {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(values_of<float>(out->at(0)), (Floats{17}));
+  EXPECT_EQ(values_of<float>(out->at(1)), (Floats{2, 5, 10}));
+}
+
+TEST(Compile, DrawsRandomNumbersFromTheirRange) {
+  const auto out = run_text(R"(HloModule "m"
+ENTRY %0 "main" {
+  %0 = f32[] constant(), literal={-2}
+  %1 = f32[] constant(), literal={3}
+  %2 = f32[10000] rng(%0, %1), distribution={1}
+  %3 = f32[10000] rng(%0, %1), distribution={1}
+  %4 = f32[10000] rng(%0, %1), distribution={2}
+  ROOT %5 = (f32[10000], f32[10000], f32[10000]) tuple(%2, %3, %4)
+}
+)",
+                            {}, {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_NE(out->at(0), out->at(1));  // each generator has its own stream
+  double uniform = 0;
+  for (const float value : values_of<float>(out->at(0))) {
+    ASSERT_GE(value, -2.0F);
+    ASSERT_LT(value, 3.0F);
+    uniform += value;
+  }
+  EXPECT_NEAR(uniform / 10000, 0.5, 0.1);  // deviation of the mean: 5 / sqrt(12 * 10000) = 0.014
+  double normal = 0;
+  for (const float value : values_of<float>(out->at(2))) {
+    normal += value;
+  }
+  EXPECT_NEAR(normal / 10000, -2, 0.2);  // deviation of the mean: 3 / sqrt(10000) = 0.03
+}
+
+// Nine dimensions, reversed one by one: no two of them can become one.
+TEST(Compile, NamesAnOperationOfTooManyDimensions) {
+  const auto out = run_text(R"(HloModule "m"
+ENTRY %0 "main" {
+  %0 = f32[2,2,2,2,2,2,2,2,2] parameter(), parameter_number={0}
+  %1 = f32[2,2,2,2,2,2,2,2,2] transpose(%0), dimensions={8,7,6,5,4,3,2,1,0}
+  ROOT %2 = f32[2,2,2,2,2,2,2,2,2] negate(%1), name="flip"
+}
+)",
+                            {bytes_of(Floats(512))}, {});
+  EXPECT_EQ(out.status().code(), NRT_UNSUPPORTED_NEFF_VERSION);
+  EXPECT_EQ(out.status().message(),
+            "instruction 'flip' (negate): needs 9 dimensions that cannot be merged; an instruction "
+            "has 8");
+}
+
+TEST(Compile, RefusesATupleAsParameterOfTheEntry) {
+  const auto out = run_text(R"(HloModule "m"
+ENTRY %0 "main" {
+  %0 = (f32[2], s32[]) parameter(), parameter_number={0}
+  ROOT %1 = f32[2] get-tuple-element(%0), index={0}
+}
+)",
+                            {}, {});
+  EXPECT_EQ(out.status().message(),
+            "instruction 'parameter.0' (parameter): expected an array as parameter of the entry, "
+            "found (f32[2], s32[])");
+}
+
+// Two outputs that trade places with two inputs, in the inputs' own memory.
+TEST(Compile, SwapsAliasedTensors) {
+  testing::RunOptions options;
+  options.same_memory = true;
+  const auto out = run_text(R"(HloModule "swap"
+alias(0, 0)
+alias(1, 1)
+ENTRY %0 "main" {
+  %0 = s32[3] parameter(), parameter_number={0}
+  %1 = s32[3] parameter(), parameter_number={1}
+  ROOT %2 = (s32[3], s32[3]) tuple(%1, %0)
+}
+)",
+                            {bytes_of<int>({1, 2, 3}), bytes_of<int>({7, 8, 9})}, options);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(values_of<int>(out->at(0)), (std::vector<int>{7, 8, 9}));
+  EXPECT_EQ(values_of<int>(out->at(1)), (std::vector<int>{1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace onrt
