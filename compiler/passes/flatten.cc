@@ -17,6 +17,8 @@ namespace {
 
 // Inlining can multiply a graph; this many nodes are far beyond any real one.
 constexpr size_t kMaxNodes = size_t{1} << 22;
+// Calls multiply work even where equal nodes are shared.
+constexpr size_t kMaxSteps = size_t{1} << 24;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -168,6 +170,11 @@ class Flattener {
   Result<Values> inline_computation(ComputationId id, const std::vector<Values>& arguments,
                                     const Type* lifted) {
     const Computation& computation = graph_.computation(id);
+    steps_ += computation.instructions.size();
+    if (steps_ > kMaxSteps) {
+      return too_large(format("computation '{}': more than {} operations are inlined by calls",
+                              computation.name, kMaxSteps));
+    }
     std::unordered_map<ValueId, Values> tuples;  // values of several arrays
     std::vector<Ref> single(computation.instructions.size());
     const ValueId first = computation.instructions.front();
@@ -437,6 +444,7 @@ class Flattener {
   FlatOptions options_;
   Flat flat_;
   std::vector<int> graph_uses_;  // by value of the graph
+  size_t steps_ = 0;             // instructions inlined so far
   std::unordered_multimap<uint64_t, int32_t> by_hash_;
 };
 
