@@ -89,7 +89,8 @@ void print_text(const Row& row) {
 Measure timed(std::function<void()> body, Clock clock, double seconds) {
   return [body = std::move(body), clock, seconds, calls = 1L]() mutable {
     std::vector<double> windows;
-    while (windows.size() < kWindows) {
+    double total = 0;
+    while (windows.size() < kWindows && (windows.size() < 3 || total < 2 * seconds)) {
       const double start = now(clock);
       for (long i = 0; i < calls; ++i) {
         body();
@@ -97,6 +98,7 @@ Measure timed(std::function<void()> body, Clock clock, double seconds) {
       const double passed = now(clock) - start;
       if (passed >= 0.8 * seconds / kWindows) {
         windows.push_back(passed / static_cast<double>(calls));
+        total += passed;
         continue;
       }
       windows.clear();

@@ -18,13 +18,15 @@ def seconds_per_call(body: Callable[[], object], least: float) -> float:
     """As timed() in bench/harness.cc: the median of nine windows."""
     calls = 1
     windows: list[float] = []
-    while len(windows) < WINDOWS:
+    total = 0.0
+    while len(windows) < WINDOWS and (len(windows) < 3 or total < 2 * least):
         start = time.thread_time()
         for _ in range(calls):
             body()
         passed = time.thread_time() - start
         if passed >= 0.8 * least / WINDOWS:
             windows.append(passed / calls)
+            total += passed
             continue
         windows.clear()
         factor = min(10.0, least / WINDOWS / passed) if passed > 0 else 10.0
