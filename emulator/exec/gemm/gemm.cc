@@ -151,7 +151,7 @@ class Multiplication {
     std::array<int64_t, kStorages> elements{};
     elements[kPackedA] = narrow_ ? p_.m * p_.k : rows * depth;
     elements[kPackedB] = b_stays() ? 0 : depth * columns;
-    elements[kSums] = !narrow_ && p_.k > kDepth ? std::min(p_.m, kBlockRows) * columns : 0;
+    elements[kSums] = p_.k <= kDepth ? 0 : (narrow_ ? rows : std::min(p_.m, kBlockRows)) * columns;
     elements[kTile] = direct_ ? 0 : rows * columns;
     elements[kTurned] = turned_ && p_.epilogue != nullptr ? rows * columns : 0;
     elements[kBuffer] = gemm_detail::kPackBuffer;
@@ -264,13 +264,18 @@ class Multiplication {
                     int lane) const {
     const bool in_place = b_in_place() && columns % kPanel == 0;
     const int64_t padded = round_up(columns, kPanel);
+    // Between blocks of k the sums wait in whole panels; a row of C may end within one.
+    const Sums waiting{storage(kSums, lane), padded, kPanel};
     SweepJob job{};
     job.rows = static_cast<int>(p_.m);
-    job.to = direct_ ? Sums{c_at(batch, 0, column), p_.c.row_stride, kPanel}
-                     : Sums{storage(kTile, lane), padded, kPanel};
-    job.columns = direct_ ? columns : padded;
     for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
       job.k = std::min(kDepth, p_.k - k);
+      const bool last = k + job.k == p_.k;
+      job.from = k == 0 ? Sums{} : waiting;
+      job.to = !last     ? waiting
+               : direct_ ? Sums{c_at(batch, 0, column), p_.c.row_stride, kPanel}
+                         : Sums{storage(kTile, lane), padded, kPanel};
+      job.columns = last && direct_ ? columns : padded;
       job.a = packed_a + k * p_.m * element_;
       if (in_place) {
         use_b_in_place(batch, column, k, job);
@@ -278,9 +283,6 @@ class Multiplication {
         std::byte* packed_b = storage(kPackedB, lane);
         pack_b(batch, column, columns, k, job.k, lane, packed_b);
         use_packed_b(packed_b, job);
-      }
-      if (k != 0) {
-        job.from = job.to;
       }
       sweep(job);
     }
