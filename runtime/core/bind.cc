@@ -48,7 +48,7 @@ Status stage(const Model& model, size_t slot, const Tensor& tensor, IoTable& io)
         core.device.dma.write(memory.block().address, tensor.host(), tensor.size()));
   }
   io.addresses[slot] = memory.block().address;
-  io.staged.push_back({slot, std::move(memory)});
+  io.staged.push_back({slot, tensor.host(), std::move(memory)});
   return ok_status();
 }
 
@@ -102,6 +102,9 @@ Status bind_tensors(Session& session, const Model& model, TensorSet& inputs, Ten
   }
   for (size_t slot = 0; slot < slots; ++slot) {
     ONRT_RETURN_IF_ERROR(bind_slot(session, model, slot, io));
+    if (slot >= model.input_count()) {
+      io.outputs.emplace_back(io.tensors[slot]);
+    }
   }
   if (model.has_aliases()) {
     for (size_t slot = model.input_count(); slot < slots; ++slot) {
@@ -116,9 +119,8 @@ Status bind_tensors(Session& session, const Model& model, TensorSet& inputs, Ten
 Status collect_staged(const Model& model, IoTable& io) {
   for (const IoTable::Staged& staged : io.staged) {
     if (staged.slot >= model.input_count()) {
-      const Tensor& tensor = *io.tensors[staged.slot];
-      ONRT_RETURN_IF_ERROR(
-          model.core().device.dma.read(io.addresses[staged.slot], tensor.host(), tensor.size()));
+      ONRT_RETURN_IF_ERROR(model.core().device.dma.read(io.addresses[staged.slot], staged.host,
+                                                        io.bytes[staged.slot]));
     }
   }
   return ok_status();

@@ -165,8 +165,10 @@ Status finish(Session& session, const Model& model, IoTable& io, Status status) 
       return std::move(collected).annotate(model.label());
     }
   }
-  for (size_t slot = model.input_count(); slot < io.tensors.size(); ++slot) {
-    io.tensors[slot]->complete_once();
+  for (const HandleRef<Tensor>& output : io.outputs) {
+    if (Tensor* const tensor = output.get()) {
+      tensor->complete_once();
+    }
   }
   Parking::instance().wake();
   return status;

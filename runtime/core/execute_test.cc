@@ -318,6 +318,17 @@ TEST_F(ExecuteTest, ATensorMayBeFreedWhileItIsExecuted) {
   EXPECT_THAT(values(*c_), ElementsAre(11, 22));
 }
 
+TEST_F(ExecuteTest, AnOutputThatWasFreedMeanwhileIsNotCountedForItsSuccessor) {
+  open();
+  bind_two_in_one_out();
+  Model* model = load(fake_package({.op = FakeOp::kHook, .inputs = 2, .outputs = 1}, 2));
+  float buffer[2] = {0, 0};
+  ASSERT_OK(c_->attach(buffer, 8));
+  board_->hook = [&] { free_tensor(std::exchange(c_, nullptr)); };
+  ASSERT_OK(run(model));
+  EXPECT_THAT(buffer, ElementsAre(11, 22));
+}
+
 TEST_F(ExecuteTest, EightThreadsWithTheirOwnSetsAreExact) {
   open();
   Model* model = load(fake_package(kAddTwo, 64, {0.5F}));

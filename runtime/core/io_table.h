@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allocator/hbm_pool.h"
+#include "runtime/core/handle.h"
 #include "runtime/driver/driver.h"
 
 namespace onrt {
@@ -18,10 +19,12 @@ struct IoTable {
   // A tensor in host memory, which has a copy in HBM for the time of the execution.
   struct Staged {
     size_t slot = 0;
+    std::byte* host = nullptr;
     HbmMemory memory;
   };
 
-  std::vector<Tensor*> tensors;
+  std::vector<Tensor*> tensors;  // good while binding; the caller may free one during execution
+  std::vector<HandleRef<Tensor>> outputs;
   std::vector<DeviceAddress> addresses;
   std::vector<uint64_t> bytes;
   std::vector<TensorStorage*> in_use;  // marked and retained until release()
@@ -29,6 +32,7 @@ struct IoTable {
 
   void prepare(size_t slots) {
     tensors.assign(slots, nullptr);
+    outputs.clear();
     addresses.assign(slots, 0);
     bytes.assign(slots, 0);
   }

@@ -59,7 +59,10 @@ TEST_F(RuntimeTest, AFailedInitLeavesTheStateAndMayBeRepeated) {
   EXPECT_NE(runtime_.state(), RuntimeState::kInit);
   EXPECT_TRUE(board_->core_owner.empty());
   EXPECT_STATUS(init({"NEURON_RT_EXEC_TIMEOUT=soon"}), NRT_INVALID, "expected a whole number");
-  EXPECT_STATUS(init({"NEURON_RT_EXEC_TIMEOUT=0"}), NRT_INVALID, "at least 1 second");
+  for (const char* seconds : {"0", "-1", "9223372036854775807"}) {
+    EXPECT_STATUS(init({std::string("NEURON_RT_EXEC_TIMEOUT=") + seconds}), NRT_INVALID,
+                  "expected 1 to 100000000 seconds");
+  }
   EXPECT_STATUS(init({"NEURON_LOGICAL_NC_CONFIG=3"}), NRT_INVALID, "NEURON_LOGICAL_NC_CONFIG='3'");
   ASSERT_OK(init());
 }

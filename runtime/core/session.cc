@@ -12,6 +12,7 @@ namespace onrt {
 namespace {
 
 constexpr int kNotificationCapacity = 256;
+constexpr int64_t kLongestTimeoutSeconds = 100'000'000;  // three years; far from clock overflow
 
 }  // namespace
 
@@ -90,9 +91,11 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Context> co
     }
     return Status(NRT_INVALID, all);
   }
-  if (context->settings.integer(Setting::kExecTimeout) <= 0) {
-    return Status(NRT_INVALID, format("NEURON_RT_EXEC_TIMEOUT='{}': expected at least 1 second",
-                                      context->settings.text(Setting::kExecTimeout)));
+  const int64_t timeout = context->settings.integer(Setting::kExecTimeout);
+  if (timeout < 1 || timeout > kLongestTimeoutSeconds) {
+    return Status(NRT_INVALID,
+                  format("NEURON_RT_EXEC_TIMEOUT='{}': expected 1 to {} seconds",
+                         context->settings.text(Setting::kExecTimeout), kLongestTimeoutSeconds));
   }
   MachineRequest request;
   request.runtime_version = ONRT_VERSION;
