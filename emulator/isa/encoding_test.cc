@@ -260,6 +260,19 @@ TEST(Verify, NamesInstructionAndRuleThatIsBroken) {
   }
 }
 
+TEST(Verify, LimitsTheDepthOfNestedBlocks) {
+  const auto chain = [](uint32_t blocks) {
+    Program program;
+    program.blocks.resize(blocks);
+    for (uint32_t b = 0; b + 1 < blocks; ++b) {
+      program.blocks[b].instructions.push_back({Call{b + 1}, Engine::kSp});
+    }
+    return verify(program);
+  };
+  EXPECT_TRUE(chain(65).ok());
+  EXPECT_NE(chain(66).message().find("more than 64 deep"), std::string_view::npos);
+}
+
 TEST(Disassemble, ShowsEnginesSemaphoresAndEscapesNames) {
   const std::string text = disassemble(everything());
   EXPECT_NE(text.find("DVE  ELTWISE [4,8]"), std::string::npos) << text;

@@ -93,12 +93,16 @@ bool overlaps_itself(const View& view) {
 
 enum class Access { kRead, kWrite };
 
+// Blocks inside blocks; the engine walks them by recursion.
+constexpr size_t kMaxNesting = 64;
+
 class Verifier {
  public:
   explicit Verifier(const Program& program) : program_(program) {}
 
   Status run() {
     ONRT_RETURN_IF_ERROR(check_tables());
+    nesting_.assign(program_.blocks.size(), 0);
     for (size_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& instructions = program_.blocks[b].instructions;
       for (size_t i = 0; i < instructions.size(); ++i) {
@@ -524,10 +528,15 @@ class Verifier {
 
   // Nested blocks come after the block that names them, so there is no recursion.
   Status check_block(uint32_t nested, size_t block) const {
-    return nested > block && nested < program_.blocks.size()
+    if (nested <= block || nested >= program_.blocks.size()) {
+      return invalid(
+          format("block {} named by block {} of {}", nested, block, program_.blocks.size()));
+    }
+    // Blocks are checked in order, so this block's own nesting is known.
+    nesting_[nested] = std::max(nesting_[nested], nesting_[block] + 1);
+    return nesting_[nested] <= kMaxNesting
                ? ok_status()
-               : invalid(format("block {} named by block {} of {}", nested, block,
-                                program_.blocks.size()));
+               : invalid(format("block {} is nested more than {} deep", nested, kMaxNesting));
   }
 
   Status check(const Loop& op, size_t block) const {
@@ -554,6 +563,7 @@ class Verifier {
   Status check(const Call& op, size_t block) const { return check_block(op.block, block); }
 
   const Program& program_;
+  mutable std::vector<size_t> nesting_;  // by block; filled while the blocks are checked
 };
 
 }  // namespace
