@@ -59,6 +59,8 @@ struct F32Panel {
 };
 constexpr int kF32Rows = 2;
 constexpr int kF32Tiles = 2;
+constexpr int kF32LineRows = 2;
+constexpr int kF32LineTiles = 2;
 
 }  // namespace
 }  // namespace onrt::gemm_detail

@@ -5,6 +5,7 @@
 // cache; every panel of rows of A is packed by the thread that multiplies it with all of that B.
 // Sums that wait for the next block of k lie panel by panel, where no two rows of a register tile
 // fall into one cache set.
+// Rows of A that lie along k are read as lines, without packing, where packing would not be repaid.
 // Narrow (few rows): A is packed whole, and each chunk of columns runs through all of k, reading B
 // where it lies if it can. A product with few columns is computed transposed.
 #include "emulator/exec/gemm/gemm.h"
@@ -36,6 +37,12 @@ constexpr int64_t kBlockRows = 2048;     // bounds the waiting sums: 8 MiB
 constexpr int64_t kInPlaceRows = 256;
 constexpr int64_t kInPlaceElements = 1 << 18;
 constexpr int64_t kNarrowColumns = 128;
+// Packing rows of A costs what multiplying them with about 16 columns does; with fewer columns than
+// this the slower sweep along lines wins. Types that must be converted save more.
+constexpr int64_t kLineColumns = 384;
+constexpr int64_t kLineColumnsConverted = 768;
+// Rows whose distance is a multiple of this share few sets of the first cache: they are copied.
+constexpr int64_t kLineConflict = 2048;
 constexpr int64_t kPackColumns = 256;
 // Less is not worth a thread's attention (about 5 us). Chunks change who computes what, never what
 // is computed: the order of every sum is fixed by kDepth alone.
@@ -99,6 +106,8 @@ class Multiplication {
         element_(sum_ == Sum::kU64 ? 8 : 4),
         max_rows_(kernels.max_rows[static_cast<size_t>(sum_)]),
         narrow_(p_.m <= max_rows_),
+        lines_(!narrow_ && reads_lines(p_, sum_)),
+        strip_rows_(lines_ ? even_share(std::min(p_.m, kBlockRows), kernels.line_rows) : max_rows_),
         share_batches_(batches_are_chunks(p_)),
         direct_(p_.epilogue == nullptr && p_.c.column_stride == 1 &&
                 (p_.c.dtype == Dtype::kF32 || p_.c.dtype == Dtype::kS32 ||
@@ -143,14 +152,29 @@ class Multiplication {
     }
   }
 
+  static bool reads_lines(const GemmProblem& p, Sum sum) {
+    return sum == Sum::kF32 && p.a.column_stride == 1 &&
+           p.n <= (p.a.dtype == Dtype::kF32 ? kLineColumns : kLineColumnsConverted);
+  }
+
+  // The least number of rows with which no more strips are needed than with `most`.
+  static int even_share(int64_t rows, int64_t most) {
+    return static_cast<int>(divide_up(rows, divide_up(rows, most)));
+  }
+
+  // Elements between the copies of two lines: no multiple of the cache's period.
+  static int line_width(int64_t depth) {
+    return static_cast<int>(round_up(depth, kPanel)) + kPanel;
+  }
+
   bool reserve(size_t lanes) {
     const int64_t columns =
         round_up(std::min(p_.n, narrow_ ? kNarrowColumns : kBlockColumns), kPanel);
     const int64_t depth = std::min(p_.k, kDepth);
     const int64_t rows = std::min<int64_t>(p_.m, max_rows_);
     std::array<int64_t, kStorages> elements{};
-    elements[kPackedA] = narrow_ ? p_.m * p_.k : rows * depth;
-    elements[kPackedB] = b_stays() ? 0 : depth * columns;
+    elements[kPackedA] = narrow_ ? p_.m * p_.k : rows * (lines_ ? line_width(depth) : depth);
+    elements[kPackedB] = b_stays() ? 0 : depth * (b_lines() ? columns + kPanel : columns);
     elements[kSums] = p_.k <= kDepth ? 0 : (narrow_ ? rows : std::min(p_.m, kBlockRows)) * columns;
     elements[kTile] = direct_ ? 0 : rows * columns;
     elements[kTurned] = turned_ && p_.epilogue != nullptr ? rows * columns : 0;
@@ -229,6 +253,21 @@ class Multiplication {
     return sum_ == Sum::kF32 && p_.b.dtype == Dtype::kF32 && p_.b.column_stride == 1;
   }
 
+  // Gives the job rows of A as lines: where they are if they can be used as they are.
+  void use_lines(int64_t batch, int64_t row, int64_t k, int lane, SweepJob& job) const {
+    const Source source = source_of(p_.a, batch, p_.a.row_stride, row, 1, k);
+    if (p_.a.dtype == Dtype::kF32 && p_.a.row_stride * element_ % kLineConflict != 0) {
+      job.a = source.data;
+      job.a_row_stride = p_.a.row_stride;
+      return;
+    }
+    std::byte* lines = storage(kPackedA, lane);
+    const int width = line_width(job.k);
+    kernels_.copy_lines({source, job.rows, job.k, width, 0, lines, nullptr});
+    job.a = lines;
+    job.a_row_stride = width;
+  }
+
   void use_b_in_place(int64_t batch, int64_t column, int64_t k, SweepJob& job) const {
     job.b = source_of(p_.b, batch, 1, column, p_.b.row_stride, k).data;
     job.b_k_stride = p_.b.row_stride;
@@ -304,11 +343,14 @@ class Multiplication {
     int64_t row, rows, column, columns;
   };
 
-  // Columns % kPanel == 0 and every row of B complete.
-  bool b_stays() const {
-    return !narrow_ && b_in_place() && p_.n % kPanel == 0 && p_.m <= kInPlaceRows &&
-           p_.k * p_.n <= kInPlaceElements;
+  // Few rows and a small B of whole panels: its rows are used as they are.
+  bool b_is_small() const {
+    return !narrow_ && p_.b.column_stride == 1 && p_.n % kPanel == 0 && p_.m <= kInPlaceRows &&
+           p_.n <= kBlockColumns && multiply_saturated(p_.k, p_.n) <= kInPlaceElements;
   }
+  bool b_stays() const { return b_is_small() && b_in_place(); }
+  // Converted row by row, but not packed into panels.
+  bool b_lines() const { return b_is_small() && !b_in_place() && sum_ == Sum::kF32; }
 
   void multiply_blocked(int64_t batch, ThreadPool* pool, int lane) const {
     for (int64_t row = 0; row < p_.m; row += kBlockRows) {
@@ -333,6 +375,12 @@ class Multiplication {
   }
 
   void pack_block(const Block& block, ThreadPool* pool, int lane) const {
+    if (b_lines()) {
+      const Source source = source_of(p_.b, block.batch, p_.b.row_stride, block.k, 1, 0);
+      kernels_.copy_lines({source, block.depth, block.columns, line_width(block.columns), 0,
+                           block.packed_b, nullptr});
+      return;
+    }
     for_chunks(pool, lane, divide_up(block.columns, kPackColumns), [&](int64_t chunk, int worker) {
       const int64_t first = chunk * kPackColumns;
       pack_b(block.batch, block.column + first, std::min(kPackColumns, block.columns - first),
@@ -346,35 +394,43 @@ class Multiplication {
     if (pool == nullptr || pool->threads() == 1) {
       return round_up(block.columns, kPanel);
     }
-    const int64_t panels = divide_up(block.rows, max_rows_);
+    const int64_t panels = divide_up(block.rows, strip_rows_);
     const int64_t wanted = divide_up(kChunksPerThread * pool->threads(), panels);
-    const int64_t smallest = kChunkOperations / (max_rows_ * std::max<int64_t>(block.depth, 1));
+    const int64_t smallest = kChunkOperations / (strip_rows_ * std::max<int64_t>(block.depth, 1));
     return round_up(std::max({block.columns / wanted, smallest, int64_t{64}}), kPanel);
   }
 
   void multiply_block(const Block& block, ThreadPool* pool, int lane) const {
     const int64_t step = column_step(block, pool);
     const int64_t steps = divide_up(block.columns, step);
-    const int64_t chunks = divide_up(block.rows, max_rows_) * steps;
+    const int64_t chunks = divide_up(block.rows, strip_rows_) * steps;
     for_chunks(pool, lane, chunks, [&](int64_t chunk, int worker) {
-      const int64_t row = chunk / steps * max_rows_;
+      const int64_t row = chunk / steps * strip_rows_;
       const int64_t column = chunk % steps * step;
       multiply_strip(block,
-                     {block.row + row, std::min<int64_t>(max_rows_, block.rows - row),
+                     {block.row + row, std::min<int64_t>(strip_rows_, block.rows - row),
                       block.column + column, std::min(step, block.columns - column)},
                      worker);
     });
   }
 
   void multiply_strip(const Block& block, const Strip& strip, int lane) const {
-    std::byte* packed_a = storage(kPackedA, lane);
-    pack_a(block.batch, strip.row, strip.rows, block.k, block.depth, lane, packed_a);
     SweepJob job{};
     job.k = block.depth;
-    job.a = packed_a;
     job.rows = static_cast<int>(strip.rows);
+    if (lines_) {
+      use_lines(block.batch, strip.row, block.k, lane, job);
+    } else {
+      std::byte* packed_a = storage(kPackedA, lane);
+      pack_a(block.batch, strip.row, strip.rows, block.k, block.depth, lane, packed_a);
+      job.a = packed_a;
+    }
     if (b_stays()) {
       use_b_in_place(block.batch, strip.column, block.k, job);
+    } else if (b_lines()) {
+      job.b = block.packed_b + (strip.column - block.column) * element_;
+      job.b_k_stride = line_width(block.columns);
+      job.b_panel_stride = kPanel;
     } else {
       use_packed_b(block.packed_b + (strip.column - block.column) * block.depth * element_, job);
     }
@@ -391,7 +447,11 @@ class Multiplication {
       job.to = {storage(kTile, lane), job.columns, kPanel};
     }
     job.ahead = next_rows(block, strip);
-    sweep(job);
+    if (lines_) {
+      kernels_.sweep_lines(job);
+    } else {
+      sweep(job);
+    }
     if (last && !direct_) {
       finish_.tile(block.batch, strip.row, strip.rows, strip.column, strip.columns, job.to.data,
                    job.to.row_stride, storage(kTurned, lane));
@@ -401,7 +461,7 @@ class Multiplication {
   // The rows of A below the strip, if they lie along k: probably packed next.
   gemm_detail::Ahead next_rows(const Block& block, const Strip& strip) const {
     const int64_t row = strip.row + strip.rows;
-    const int64_t rows = std::min<int64_t>(max_rows_, block.row + block.rows - row);
+    const int64_t rows = std::min<int64_t>(strip_rows_, block.row + block.rows - row);
     if (rows <= 0 || p_.a.column_stride != 1) {
       return {};
     }
@@ -428,6 +488,8 @@ class Multiplication {
   const int64_t element_;  // bytes of a packed element
   const int max_rows_;
   const bool narrow_;
+  const bool lines_;      // A is read along its rows
+  const int strip_rows_;  // of A that are multiplied at once when not narrow
   const bool share_batches_;
   const bool direct_;  // sums are built in C itself
   const Finish finish_;

@@ -209,6 +209,20 @@ TEST(Gemm, EqualsTheReferenceForEveryFloatingType) {
   }
 }
 
+// Rows of A and B that are read in place, converted line by line, or copied because they lie a
+// cache's period apart.
+TEST(Gemm, EqualsTheReferenceAlongLines) {
+  for (Dtype in : {Dtype::kF32, Dtype::kBF16, Dtype::kF16, Dtype::kF8E4M3FN}) {
+    for (int64_t k : {24, 512, 530}) {
+      for (int64_t n : {32, 112, 37}) {
+        expect_equals_reference({1, 61, n, k, in, in, Dtype::kF32}, nullptr);
+      }
+    }
+    expect_equals_reference({1, 300, 144, 40, in, in, in}, nullptr);
+    expect_equals_reference({2, 30, 400, 40, in, in, Dtype::kF32}, nullptr);
+  }
+}
+
 TEST(Gemm, EqualsTheReferenceForEveryIntegerType) {
   const Dtype types[] = {Dtype::kPred, Dtype::kS8,  Dtype::kU8,  Dtype::kS16, Dtype::kU16,
                          Dtype::kS32,  Dtype::kU32, Dtype::kS64, Dtype::kU64};

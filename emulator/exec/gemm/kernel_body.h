@@ -5,6 +5,7 @@
 //                           fused multiply-add by a scalar in memory
 //   constexpr int kF32Rows  rows of the largest register tile
 //   constexpr int kF32Tiles F32Panels that fit in registers as sums
+//   constexpr int kF32LineRows, kF32LineTiles  the same for sweeps along lines
 //   void half_to_f32(const uint16_t*, int64_t, float*), f32_to_half(...)  for f16
 // Everything is in the anonymous namespace; see kernels.h for why.
 #pragma once
@@ -42,16 +43,20 @@ struct PanelOf<float> {
   static constexpr int kTiles = kF32Tiles;
 };
 
+// Where a tile finds A: packed, kRows side by side at each step of k, or along lines.
+enum class RowsOfA { kPacked, kLines };
+
 // ---- register tiles ---------------------------------------------------------------------------
 
 // One tile of the sweep: kRows rows and kPanels panels.
-template <class T, int kRows, int kPanels>
+template <class T, RowsOfA kForm, int kRows, int kPanels>
 void multiply_tile(const SweepJob& job) {
   using Panel = typename PanelOf<T>::Type;
   const T* a = static_cast<const T*>(job.a);
   const T* b = static_cast<const T*>(job.b);
   const int64_t b_k_stride = job.b_k_stride;
   const int64_t b_panel_stride = job.b_panel_stride;
+  const int64_t a_row_stride = kForm == RowsOfA::kPacked ? 1 : job.a_row_stride;
   Panel sum[kRows][kPanels];
   ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
     // Into the second cache only: rows of C may all fall into one set of the first.
@@ -62,9 +67,11 @@ void multiply_tile(const SweepJob& job) {
     Panel row[kPanels];
     ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { row[j].load(b + j * b_panel_stride); }
     ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
-      ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[i][j].multiply_add(a + i, row[j]); }
+      ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+        sum[i][j].multiply_add(a + i * a_row_stride, row[j]);
+      }
     }
-    a += kRows;
+    a += kForm == RowsOfA::kPacked ? kRows : 1;
     b += b_k_stride;
   }
   if (job.from.data != nullptr) {
@@ -110,10 +117,10 @@ ONRT_INLINE void fetch_ahead(Ahead& ahead) {
 }
 
 // As many whole groups of kPanels panels as fit, then half as many, down to one.
-template <class T, int kRows, int kPanels>
+template <class T, RowsOfA kForm, int kRows, int kPanels>
 void sweep_rows(SweepJob job) {
   while (job.columns >= kPanels * kPanel) {
-    multiply_tile<T, kRows, kPanels>(job);
+    multiply_tile<T, kForm, kRows, kPanels>(job);
     advance<T>(job, kPanels);
     fetch_ahead(job.ahead);
   }
@@ -121,7 +128,7 @@ void sweep_rows(SweepJob job) {
     return;
   }
   if constexpr (kPanels > 1) {
-    sweep_rows<T, kRows, kPanels / 2>(job);
+    sweep_rows<T, kForm, kRows, kPanels / 2>(job);
   } else {
     // Part of a panel: compute it whole, copy what belongs to the result. What follows the part in
     // C's last row may be the end of memory: it is neither read nor written.
@@ -141,7 +148,7 @@ void sweep_rows(SweepJob job) {
     job.to.data = tile;
     const int64_t row_stride = job.to.row_stride;
     job.to.row_stride = kPanel;
-    multiply_tile<T, kRows, 1>(job);
+    multiply_tile<T, kForm, kRows, 1>(job);
     for (int i = 0; i < kRows; ++i) {
       for (int64_t j = 0; j < job.columns; ++j) {
         to[i * row_stride + j] = tile[i * kPanel + j];
@@ -158,20 +165,24 @@ constexpr int panels_for(int rows, int tiles) {
   return panels;
 }
 
-template <class T, int kRows>
+template <class T, RowsOfA kForm, int kRows, int kTiles>
 void sweep_from(const SweepJob& job) {
   if constexpr (kRows > 0) {
     if (job.rows == kRows) {
-      sweep_rows<T, kRows, panels_for(kRows, PanelOf<T>::kTiles)>(job);
+      sweep_rows<T, kForm, kRows, panels_for(kRows, kTiles)>(job);
     } else {
-      sweep_from<T, kRows - 1>(job);
+      sweep_from<T, kForm, kRows - 1, kTiles>(job);
     }
   }
 }
 
 template <class T>
 void sweep(const SweepJob& job) {
-  sweep_from<T, PanelOf<T>::kRows>(job);
+  sweep_from<T, RowsOfA::kPacked, PanelOf<T>::kRows, PanelOf<T>::kTiles>(job);
+}
+
+void sweep_lines(const SweepJob& job) {
+  sweep_from<float, RowsOfA::kLines, kF32LineRows, kF32LineTiles>(job);
 }
 
 // ---- reading elements -------------------------------------------------------------------------
@@ -459,6 +470,13 @@ void pack(const PackJob& job) {
   }
 }
 
+void copy_lines(const PackJob& job) {
+  float* to = static_cast<float*>(job.packed);
+  for (int64_t line = 0; line < job.lines; ++line, to += job.width) {
+    read_line(job.source, line * job.source.line_stride, job.source.k_stride, job.k, to);
+  }
+}
+
 // ---- writing 16-bit floats --------------------------------------------------------------------
 
 void store_half(const float* values, int64_t n, uint8_t dtype, uint16_t* output) {
@@ -492,6 +510,9 @@ constexpr Kernels kKernels = {
     {PanelOf<float>::kRows, PanelOf<uint32_t>::kRows, PanelOf<uint64_t>::kRows},
     {pack<float>, pack<uint32_t>, pack<uint64_t>},
     {sweep<float>, sweep<uint32_t>, sweep<uint64_t>},
+    kF32LineRows,
+    copy_lines,
+    sweep_lines,
     store_half,
     round_half};
 

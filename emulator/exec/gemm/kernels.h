@@ -4,7 +4,8 @@
 //
 // Packed B is a row of panels, kPanel columns wide: element (k, n) of a panel is at [k][n], columns
 // beyond the matrix are zero. Packed A holds `rows` <= max_rows rows: element (m, k) is at
-// [k][m], [k] being `rows` long.
+// [k][m], [k] being `rows` long. A sweep along lines reads A row by row instead, where the rows lie
+// or from a copy of them: nothing is transposed, but fewer rows fit in registers.
 // These headers are included by code for processors that the host may not be: no inline function
 // here and none from the standard library, or the linker could keep that copy for everyone.
 #pragma once
@@ -81,6 +82,7 @@ struct SweepJob {
   int64_t k;
   const void* a;
   int rows;
+  int64_t a_row_stride;  // sweep_lines: elements from row to row, those of a row side by side
   const void* b;
   int64_t b_k_stride;  // elements from k to k + 1: kPanel when packed
   int64_t b_panel_stride;
@@ -94,6 +96,10 @@ struct Kernels {
   int max_rows[3];                      // by Sum
   void (*pack[3])(const PackJob& job);  // k at most 256
   void (*sweep[3])(const SweepJob& job);
+  int line_rows;  // of sweep_lines, at most
+  // lines[line][k] as f32, `width` elements between lines; the rest of PackJob is not read.
+  void (*copy_lines)(const PackJob& job);
+  void (*sweep_lines)(const SweepJob& job);  // f32
   // values[0..n) to bf16 or f16 (dtype number), nearest even.
   void (*store_half)(const float* values, int64_t n, uint8_t dtype, uint16_t* output);
   // The same and back to f32, in place.

@@ -29,6 +29,8 @@ struct F32Panel {
 };
 constexpr int kF32Rows = 6;  // 12 of the 16 registers are sums
 constexpr int kF32Tiles = 6;
+constexpr int kF32LineRows = 6;
+constexpr int kF32LineTiles = 6;
 
 void half_to_f32(const uint16_t* from, int64_t n, float* to) {
   int64_t i = 0;

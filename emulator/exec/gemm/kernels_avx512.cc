@@ -21,6 +21,8 @@ struct F32Panel {
 };
 constexpr int kF32Rows = 24;
 constexpr int kF32Tiles = 24;
+constexpr int kF32LineRows = 14;
+constexpr int kF32LineTiles = 28;
 
 // The maskz_ forms: gcc 12 warns of an uninitialized value inside the plain ones.
 void half_to_f32(const uint16_t* from, int64_t n, float* to) {

@@ -34,6 +34,8 @@ struct F32Panel {
 };
 constexpr int kF32Rows = 6;  // 24 of the 32 registers are sums
 constexpr int kF32Tiles = 6;
+constexpr int kF32LineRows = 6;
+constexpr int kF32LineTiles = 6;
 
 }  // namespace
 }  // namespace onrt::gemm_detail
