@@ -10,7 +10,6 @@ namespace onrt::testing {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class ExecuteTest : public CoreTest {
  protected:

@@ -12,7 +12,6 @@
 namespace onrt::testing {
 namespace {
 
-using ::testing::HasSubstr;
 
 // The process has one Runtime; tests leave it closed.
 class RuntimeTest : public ::testing::Test {

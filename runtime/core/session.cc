@@ -83,7 +83,7 @@ uint64_t Session::next_generation() {
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Context> context,
                                                const MachineFactory& factory, SessionGate& gate,
-                                               std::string table_folder) {
+                                               const std::string& table_folder) {
   if (!context->settings.problems().empty()) {
     std::string all;
     for (const std::string& problem : context->settings.problems()) {

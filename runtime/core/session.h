@@ -140,7 +140,7 @@ class Session {
   // Opens the machine, checks the settings, claims and resets cores, creates their queues.
   static Result<std::unique_ptr<Session>> open(std::shared_ptr<const Context> context,
                                                const MachineFactory& factory, SessionGate& gate,
-                                               std::string table_folder = "/tmp");
+                                               const std::string& table_folder = "/tmp");
   // Unloads what is still loaded and gives everything back.
   ~Session();
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-STAGE = Path(os.environ.get("OPENNRT_STAGE", Path(__file__).parents[2] / "build" / "stage"))
+STAGE = Path(os.environ.get("ONRT_STAGE", Path(__file__).parents[2] / "build" / "stage"))
 COMPILER = STAGE / "bin" / "neuronx-cc"
 
 # nrt_dtype_t -> numpy; truth values are reported as uint8 and fp8 as int8.

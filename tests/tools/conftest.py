@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The staged tools (OPENNRT_STAGE, else build/stage), each test with a machine of its own."""
+"""The staged tools (ONRT_STAGE, else build/stage), each test with a machine of its own."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGE = Path(os.environ.get("OPENNRT_STAGE") or ROOT / "build" / "stage")
+STAGE = Path(os.environ.get("ONRT_STAGE") or ROOT / "build" / "stage")
 sys.path.insert(0, str(ROOT / "python"))
 
 Run = Callable[..., subprocess.CompletedProcess]

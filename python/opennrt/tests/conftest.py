@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the package besi
 
 @pytest.fixture(scope="session", autouse=True)
 def _machine() -> Iterator[None]:
-    stage = os.environ.get("OPENNRT_STAGE")
+    stage = os.environ.get("ONRT_STAGE")
     if stage:
         os.environ.setdefault("OPENNRT_LIBNRT", str(Path(stage) / "lib" / "libnrt.so.1"))
         os.environ.setdefault("OPENNRT_LIBNRTCC", str(Path(stage) / "lib" / "libnrtcc.so.1"))
