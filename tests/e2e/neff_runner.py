@@ -109,39 +109,69 @@ class Model:
 
     def run(self, inputs: Sequence[np.ndarray], aliases: dict[int, int] | None = None) -> list:
         """Executes once; `aliases` maps an output to the input whose tensor it shares."""
-        call = self.runtime.call
-        sets = [ctypes.c_void_p(), ctypes.c_void_p()]
-        for each in sets:
-            call("nrt_allocate_tensor_set", ctypes.byref(each))
-        tensors: list[list[ctypes.c_void_p]] = [[], []]
+        bound = BoundModel(self, inputs, aliases)
         try:
-            for name, usage, size, _, _ in self.tensors:
-                number = len(tensors[usage])
-                shared = (aliases or {}).get(number) if usage == OUTPUT else None
-                tensor = ctypes.c_void_p()
-                if shared is not None:
-                    tensor = tensors[INPUT][shared]
-                else:
-                    call(
-                        "nrt_tensor_allocate",
-                        DEVICE,
-                        0,
-                        ctypes.c_size_t(size),
-                        name,
-                        ctypes.byref(tensor),
-                    )
-                tensors[usage].append(tensor)
-                call("nrt_add_tensor_to_tensor_set", sets[usage], name, tensor)
-                if usage == INPUT:
-                    self._write(tensor, inputs[number], name, size)
-            call("nrt_execute", self.handle, sets[INPUT], sets[OUTPUT])
-            rows = [row for row in self.tensors if row[1] == OUTPUT]
-            return [self._read(t, *row[2:]) for t, row in zip(tensors[OUTPUT], rows, strict=True)]
+            bound.execute()
+            return bound.results()
         finally:
-            for each in sets:
-                self.runtime.library.nrt_destroy_tensor_set(ctypes.byref(each))
-            for address in {t.value for group in tensors for t in group if t.value}:
-                self.runtime.library.nrt_tensor_free(ctypes.byref(ctypes.c_void_p(address)))
+            bound.free()
+
+
+class BoundModel:
+    """A model with tensors for its inputs, which hold `inputs`, and its outputs."""
+
+    def __init__(
+        self, model: Model, inputs: Sequence[np.ndarray], aliases: dict[int, int] | None = None
+    ) -> None:
+        self.model = model
+        self.runtime = model.runtime
+        self.sets = [ctypes.c_void_p(), ctypes.c_void_p()]
+        self.tensors: list[list[ctypes.c_void_p]] = [[], []]
+        try:
+            self._bind(inputs, aliases or {})
+        except BaseException:
+            self.free()
+            raise
+
+    def _bind(self, inputs: Sequence[np.ndarray], aliases: dict[int, int]) -> None:
+        call = self.runtime.call
+        for each in self.sets:
+            call("nrt_allocate_tensor_set", ctypes.byref(each))
+        for name, usage, size, _, _ in self.model.tensors:
+            number = len(self.tensors[usage])
+            shared = aliases.get(number) if usage == OUTPUT else None
+            tensor = ctypes.c_void_p()
+            if shared is not None:
+                tensor = self.tensors[INPUT][shared]
+            else:
+                call(
+                    "nrt_tensor_allocate",
+                    DEVICE,
+                    0,
+                    ctypes.c_size_t(size),
+                    name,
+                    ctypes.byref(tensor),
+                )
+            self.tensors[usage].append(tensor)
+            call("nrt_add_tensor_to_tensor_set", self.sets[usage], name, tensor)
+            if usage == INPUT:
+                self._write(tensor, inputs[number], name, size)
+
+    def execute(self) -> None:
+        """nrt_execute."""
+        self.runtime.call("nrt_execute", self.model.handle, *self.sets)
+
+    def results(self) -> list[np.ndarray]:
+        """The outputs as they are now."""
+        rows = [row for row in self.model.tensors if row[1] == OUTPUT]
+        return [self._read(t, *row[2:]) for t, row in zip(self.tensors[OUTPUT], rows, strict=True)]
+
+    def free(self) -> None:
+        """Frees tensors and sets."""
+        for each in self.sets:
+            self.runtime.library.nrt_destroy_tensor_set(ctypes.byref(each))
+        for address in {t.value for group in self.tensors for t in group if t.value}:
+            self.runtime.library.nrt_tensor_free(ctypes.byref(ctypes.c_void_p(address)))
 
     def _write(self, tensor: ctypes.c_void_p, value: np.ndarray, name: bytes, size: int) -> None:
         data = np.ascontiguousarray(value)
