@@ -137,17 +137,20 @@ class Tally {
         tiles * start + std::max(tiles * model_[TimingKey::kLeastCycles], per_partition * passes);
   }
   void cycles(double n) { cycles_ += n; }
+  void flops(double n) { flops_ += n; }
 
   void micro(const ncx::MicroProgram& program, double elements) {
     for (const ncx::MicroOp& op : program.ops) {
       if (op.op != ScalarOp::kConstant) {
         vector_op(elements, passes_of(op));
+        flops_ += elements;
       }
     }
   }
 
   InstructionCost finish() const {
     InstructionCost cost;
+    cost.flops = flops_;
     cost.engine_ns = (cycles_ + model_[TimingKey::kIssueCycles]) / model_.ghz(engine_);
     if (bytes_ > 0) {
       cost.dma_bytes = static_cast<uint64_t>(bytes_);
@@ -184,6 +187,7 @@ class Tally {
   double cycles_ = 0;
   double bytes_ = 0;
   double charged_ = 0;
+  double flops_ = 0;
 };
 
 double product(const ncx::Extents& extents) {
@@ -219,6 +223,7 @@ void add_cost(Tally& tally, const TimingModel&, const ncx::Reduce& op) {
   if (op.general.results.empty()) {
     for (const auto& accumulator : op.accumulators) {
       tally.vector_op(n, dtype_bytes(accumulator.type) <= 2 ? 0.5 : 1);
+      tally.flops(n);
     }
   } else {
     tally.micro(op.general, n);
@@ -252,6 +257,8 @@ void add_cost(Tally& tally, const TimingModel& model, const ncx::Gemm& op) {
     cycles /= model[TimingKey::kMatmulF8Speedup];
   }
   tally.cycles(cycles);
+  tally.flops(2 * batch * m * n * k);
+  tally.micro(op.epilogue, batch * m * n);
   tally.move(op.lhs);
   tally.move(op.rhs);
   for (const View& view : op.epilogue_inputs) {

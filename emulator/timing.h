@@ -58,6 +58,7 @@ struct InstructionCost {
   double engine_ns = 0;  // the engine computes
   double dma_ns = 0;     // the DMA engines move data, at the same time
   uint64_t dma_bytes = 0;
+  double flops = 0;  // a multiply-accumulate is two, a scalar operation on an element one
 };
 
 // By virtual tiling: the macro instruction is cut into the tiles that a kernel would use. Control

@@ -48,6 +48,18 @@ def test_result_is_numpys(run: Callable, files: dict, tmp_path: Path, words: lis
         np.testing.assert_array_equal(out["sum"], files["a"] * files["x"] + files["y"])
 
 
+def test_cost_is_the_hand_calculation(run: Callable, files: dict) -> None:
+    """a * x + y on six f32: two operations an element, three arrays read and one written."""
+    report = json.loads(run("neuron-bench", "exec", "axpy.neff", "--json").stdout)
+    info = json.loads(run("neuron-packager", "info", "--cost", "--json", "axpy.neff").stdout)
+    assert report["cost"] == info["cost"]
+    assert info["cost"]["flops"] == 2 * 6 and info["cost"]["hbm_bytes"] == 4 * 6 * 4
+    assert info["cost"]["tensor_bytes"] == 4 * 6 * 4 and not info["cost"]["loops_counted_once"]
+    assert info["cost"]["device_ns"] == round(report["device_us"] * 1000)
+    text = run("neuron-packager", "info", "--cost", "axpy.neff").stdout
+    assert "FLOPs             12.000 FLOP" in text and "model of a NeuronCore" in text
+
+
 def test_json_report(run: Callable, files: dict) -> None:
     ended = run("neuron-bench", "exec", "axpy.neff", "y=y.npy", "-n", "7", "-w", "2", "--json")
     report = json.loads(ended.stdout)

@@ -109,6 +109,10 @@ Result<ExecReport> run_exec(const ExecRequest& request) {
   report.load_us = microseconds_since(start);
   report.tensors = model.tensors();
   report.sources.resize(report.tensors.size());
+  // Another libnrt loads NEFFs whose instructions only it can read.
+  if (const auto package = read_neff(neff, NeffHashCheck::kSkip); package.ok()) {
+    ONRT_ASSIGN_OR_RETURN(report.cost, neff_cost(*package));
+  }
   ONRT_RETURN_IF_ERROR(fill_inputs(request, model, report));
   ONRT_RETURN_IF_ERROR(measure(request, model, report));
   if (request.output) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "tools/cost/cost_report.h"
 #include "tools/neuron_bench/inputs.h"
 
 namespace onrt::tools {
@@ -28,6 +29,7 @@ struct ExecReport {
   double load_us = 0;
   std::vector<double> wall_us;      // per iteration, sorted
   std::optional<double> device_us;  // per iteration, by the timing model
+  std::optional<ProgramCost> cost;  // of one execution, by the same; of NEFFs of OpenNRT
   Status numerics;                  // an execution that completed with NaN or another error
 };
 

@@ -42,7 +42,8 @@ std::string report_text(const ExecReport& report) {
   out += report.device_us ? format("device time  {:.3f} us (model of a NeuronCore, not measured)\n",
                                    *report.device_us)
                           : std::string("device time  unknown: this libnrt does not report it\n");
-  return out;
+  return report.cost ? out + "\nby the timing model, for one execution:\n" + cost_text(*report.cost)
+                     : out;
 }
 
 std::string report_json(const ExecReport& report) {
@@ -56,6 +57,12 @@ std::string report_json(const ExecReport& report) {
   out.end_object().key("device_us");
   if (report.device_us) {
     out.real(*report.device_us);
+  } else {
+    out.null();
+  }
+  out.key("cost");
+  if (report.cost) {
+    cost_json(*report.cost, out);
   } else {
     out.null();
   }

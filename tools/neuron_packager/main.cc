@@ -19,11 +19,13 @@ const ToolText& tool_text() {
   static const ToolText kText = {
       "neuron-packager",
       "looks into NEFF files, ours and the vendor's",
-      {"neuron-packager info [--json] FILE", "neuron-packager unpack [-o FOLDER] [--json] FILE"},
-      {{"json", 'j', "", "print JSON"},
+      {"neuron-packager info [--cost] [--json] FILE",
+       "neuron-packager unpack [-o FOLDER] [--json] FILE"},
+      {{"cost", 'c', "", "info: device time, work of each engine, memory, by the timing model"},
+       {"json", 'j', "", "print JSON"},
        {"output", 'o', "FOLDER", "unpack: where to (default: FILE without .neff)"}},
       {"neuron-packager info model.neff", "neuron-packager info --json model.neff | jq .tensors",
-       "neuron-packager unpack -o /tmp/model model.neff"},
+       "neuron-packager info --cost model.neff", "neuron-packager unpack -o /tmp/model model.neff"},
       {{0, "done"},
        {kFailed, "the file is no NEFF, is damaged, or could not be read or written"},
        {kUsage, "wrong command line"}}};
@@ -60,6 +62,16 @@ int info(const Arguments& arguments, const std::string& path) {
   } else {
     report.refusal = package.status().message();
     report.refusal_code = package.status().code();
+  }
+  if (arguments.has("cost")) {
+    if (!report.package) {
+      return fail(package.status(), path);
+    }
+    auto cost = neff_cost(*report.package);
+    if (!cost.ok()) {
+      return fail(cost.status(), path);
+    }
+    report.cost = *cost;
   }
   return print(arguments.has("json") ? report_json(report) : report_text(report)) ? 0 : kFailed;
 }

@@ -151,7 +151,9 @@ std::string report_text(const NeffReport& report) {
     members.add_row({printable(member.path), std::to_string(member.data.size())});
   }
   out += "\n" + members.text(Rules::kOutside);
-  return report.package ? out + package_text(*report.package) : out;
+  out += report.package ? package_text(*report.package) : "";
+  out += report.cost ? "\n" + cost_text(*report.cost) : "";
+  return out;
 }
 
 std::string report_json(const NeffReport& report) {
@@ -168,6 +170,10 @@ std::string report_json(const NeffReport& report) {
   out.end_array();
   if (report.package) {
     package_json(*report.package, out);
+  }
+  if (report.cost) {
+    out.key("cost");
+    cost_json(*report.cost, out);
   }
   out.end_object();
   return out.take() + "\n";

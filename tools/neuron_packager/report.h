@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/neff/neff.h"
+#include "tools/cost/cost_report.h"
 
 namespace onrt::tools {
 
@@ -16,6 +17,7 @@ struct NeffReport {
   std::optional<NeffPackage> package;  // for a NEFF that this runtime can load
   std::string refusal;                 // else why it can't
   int refusal_code = 0;                // as nrt_load() would return it, hash unchecked
+  std::optional<ProgramCost> cost;     // when asked for
 };
 
 std::string report_text(const NeffReport& report);
