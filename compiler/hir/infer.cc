@@ -79,6 +79,15 @@ Result<const Computation*> InferContext::callee() const {
   return &graph_.computation(static_cast<ComputationId>(ids[0]));
 }
 
+Result<std::vector<const Computation*>> InferContext::callees(size_t count) const {
+  ONRT_ASSIGN_OR_RETURN(const auto ids, exactly(AttributeKey::kCalled, count));
+  std::vector<const Computation*> made;
+  for (const int64_t id : ids) {
+    made.push_back(&graph_.computation(static_cast<ComputationId>(id)));
+  }
+  return made;
+}
+
 Status InferContext::require_signature(const Computation& callee,
                                        std::span<const ShapeId> parameters, ShapeId result) const {
   if (callee.parameters.size() != parameters.size()) {

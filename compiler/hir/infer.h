@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/hir/graph.h"
 
@@ -39,6 +40,8 @@ class InferContext {
   Status require_arrays() const;
   // The callee that attribute Called names; exactly one.
   Result<const Computation*> callee() const;
+  // The callees that attribute Called names; exactly `count`.
+  Result<std::vector<const Computation*>> callees(size_t count) const;
   // Checks the callee's parameters and root: one parameter per entry of `parameters`.
   Status require_signature(const Computation& callee, std::span<const ShapeId> parameters,
                            ShapeId result) const;

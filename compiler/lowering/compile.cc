@@ -131,7 +131,7 @@ Result<Compiled> compile_program(const hir::Graph& graph, const CompileOptions& 
     alias[i] = static_cast<uint16_t>(made.tensors[i].alias_of >= 0 ? made.tensors[i].alias_of
                                                                    : static_cast<int>(i));
   }
-  lowering::add_semaphores(made.program.blocks[0], alias, made.program);
+  lowering::add_semaphores(alias, made.program);
   made.constants = std::move(plan.constants);
   made.warnings = make_warnings(flat);
   if (!options.dump_dir.empty()) {

@@ -76,9 +76,9 @@ class Emitter {
  public:
   Emitter(const Flat& flat, Plan& plan) : flat_(flat), plan_(plan) {}
 
-  Result<ncx::Block> run(std::vector<std::string>& names) {
-    ncx::Block block;
-    block.instructions.reserve(plan_.kernels.size());
+  Result<std::vector<ncx::Block>> run(std::vector<std::string>& names) {
+    std::vector<ncx::Block> blocks(static_cast<size_t>(plan_.blocks));
+    blocks[0].instructions.reserve(plan_.kernels.size());
     for (Kernel& kernel : plan_.kernels) {
       ncx::Instruction made;
       made.name = static_cast<uint32_t>(names.size());
@@ -87,9 +87,9 @@ class Emitter {
       if (!status.ok()) {
         return std::move(status).annotate(hir::describe(flat_.graph(), kernel.origin));
       }
-      block.instructions.push_back(std::move(made));
+      blocks[static_cast<size_t>(kernel.block)].instructions.push_back(std::move(made));
     }
-    return block;
+    return blocks;
   }
 
  private:
@@ -103,6 +103,9 @@ class Emitter {
         return emit_gemm(kernel, made);
       case KernelKind::kCopy:
         return emit_copy(kernel, made);
+      case KernelKind::kLoop:
+      case KernelKind::kIf:
+        return emit_control(kernel, made);
       case KernelKind::kNothing:
         return hir::internal("a kernel without purpose is left");
       default:
@@ -268,6 +271,18 @@ class Emitter {
     return ok_status();
   }
 
+  Status emit_control(const Kernel& kernel, ncx::Instruction& out) {
+    ONRT_ASSIGN_OR_RETURN(const ncx::View decides, view(kernel.reads[0]));
+    const std::vector<uint32_t> blocks(kernel.blocks.begin(), kernel.blocks.end());
+    if (kernel.kind == KernelKind::kLoop) {
+      out.payload = ncx::Loop{blocks[0], blocks[1], decides};
+    } else {
+      out.payload = ncx::If{decides, blocks};
+    }
+    out.engine = ncx::Engine::kSp;
+    return ok_status();
+  }
+
   static std::vector<int64_t> ints(const Kernel& kernel, AttributeKey key) {
     const hir::Attribute* found =
         hir::find(std::span(kernel.attributes, kernel.attribute_count), key);
@@ -362,8 +377,12 @@ class Emitter {
 
 Result<ncx::Program> emit(const Flat& flat, Plan& plan) {
   ncx::Program program;
-  ONRT_ASSIGN_OR_RETURN(ncx::Block block, Emitter(flat, plan).run(program.names));
-  program.blocks.push_back(std::move(block));
+  if (plan.blocks > static_cast<int32_t>(ncx::kMaxBlocks)) {
+    return hir::unsupported(format("graph '{}': loops and branches make {} blocks; a program has at "
+                                   "most {}",
+                                   flat.graph().name(), plan.blocks, ncx::kMaxBlocks));
+  }
+  ONRT_ASSIGN_OR_RETURN(program.blocks, Emitter(flat, plan).run(program.names));
   program.constants_bytes = plan.constants.size();
   program.scratch_bytes = static_cast<uint64_t>(plan.scratch_bytes);
   return program;

@@ -12,7 +12,8 @@ namespace onrt::lowering {
 Result<ncx::Program> emit(const Flat& flat, Plan& plan);
 
 // Waits and increments such that instructions that touch the same memory run in order. `alias[s]`
-// is the slot whose memory slot s may be. Fills in the instructions of `block`.
-void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Program& program);
+// is the slot whose memory slot s may be. A loop or conditional touches what its blocks touch.
+// Fills in the instructions of every block.
+void add_semaphores(std::span<const uint16_t> alias, ncx::Program& program);
 
 }  // namespace onrt::lowering

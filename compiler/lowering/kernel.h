@@ -66,6 +66,8 @@ enum class KernelKind : uint8_t {
   kDynamicSlice,
   kDynamicUpdateSlice,
   kRng,
+  kLoop,
+  kIf,
 };
 
 struct CopyPiece {
@@ -76,6 +78,10 @@ struct CopyPiece {
 struct Kernel {
   KernelKind kind = KernelKind::kNothing;
   hir::ValueId origin = -1;
+  int32_t block = 0;  // that it belongs to
+
+  // kLoop: condition, body; kIf: the branches. Their kernels come before this one.
+  std::vector<int32_t> blocks;
 
   // kEltwise: the computation over `dims`. kReduce, kGemm: the epilogue over the result's `dims`.
   Dims dims;
@@ -96,9 +102,9 @@ struct Kernel {
   std::vector<CopyPiece> pieces;  // kCopy
 
   // kGather: operand, indices. kScatter: indices, updates. kDynamicSlice: source, starts.
-  // kDynamicUpdateSlice: update, starts. kRng: state, or a and b.
+  // kDynamicUpdateSlice: update, starts. kRng: state, or a and b. kLoop: predicate. kIf: selector.
   std::vector<Window> reads;
-  // kScatter, kDynamicUpdateSlice: updated in place.
+  // kScatter, kDynamicUpdateSlice: updated in place. kLoop: carried values. kIf: results.
   std::vector<Window> writes;
   ncx::MicroProgram combiner;  // kScatter
   const hir::Attribute* attributes = nullptr;
@@ -109,6 +115,7 @@ struct Kernel {
   bool fusible() const {
     return kind == KernelKind::kEltwise || kind == KernelKind::kReduce || kind == KernelKind::kGemm;
   }
+  bool is_control() const { return kind == KernelKind::kLoop || kind == KernelKind::kIf; }
   bool in_place() const {
     return kind == KernelKind::kScatter || kind == KernelKind::kDynamicUpdateSlice;
   }
@@ -160,9 +167,11 @@ struct Buffer {
   int64_t bytes = 0;
 };
 
-// Kernels in an order in which producers come first.
+// Kernels in an order in which producers come first; those of a loop's or conditional's blocks
+// directly before it.
 struct Plan {
   std::vector<Kernel> kernels;
+  int32_t blocks = 1;  // 0 is main; a nested one has a higher number than the one around it
   std::vector<Buffer> buffers;
   std::vector<std::byte> constants;
   int64_t scratch_bytes = 0;

@@ -38,15 +38,12 @@ Result<Plan> Lowerer::run() {
     const Type& type = this->type(parameter);
     plan_.buffers.push_back(
         {Place::kIo, static_cast<int32_t>(i), 0, static_cast<int64_t>(type.bytes())});
+    buffers_.emplace_back();
     set_window(parameter,
                dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims),
                -1);
   }
-  for (size_t i = 0; i < flat_.nodes().size(); ++i) {
-    if (flat_.nodes()[i].live) {
-      ONRT_RETURN_IF_ERROR(lower_node(static_cast<int32_t>(i)));
-    }
-  }
+  ONRT_RETURN_IF_ERROR(lower_region(0));
   std::vector<Window> outputs;
   for (const Ref output : flat_.outputs()) {
     outputs.push_back(type(output).elements == 0 ? Window{} : window(output));
@@ -55,6 +52,13 @@ Result<Plan> Lowerer::run() {
   drop_unused(plan_);
   place_scratch(plan_, options_.fuse);
   return std::move(plan_);
+}
+
+Status Lowerer::lower_region(int32_t region) {
+  for (const int32_t index : flat_.region(region).order) {
+    ONRT_RETURN_IF_ERROR(lower_node(index));
+  }
+  return ok_status();
 }
 
 Status Lowerer::lower_node(int32_t index) {
@@ -73,28 +77,63 @@ Status Lowerer::lower_node(int32_t index) {
   } else {
     ONRT_RETURN_IF_ERROR(lower(*this, node, index));
   }
-  release_operands(node);
+  if (node.regions.empty()) {  // loops and conditionals do it themselves
+    release_operands(node);
+  }
   return ok_status();
 }
 
-// A result of a growing kernel that nobody waits for any more needs no room for an output.
 void Lowerer::release_operands(const Node& node) {
   for (const Ref operand : node.operands) {
-    Value& used = value(operand);
-    if (--used.pending == 0 && used.reg.list != Reg::List::kNone && !used.has_window) {
-      --kernel(used.kernel).tail.expected;
-    }
+    release(operand);
   }
+}
+
+// One use less to come. A result of a growing kernel that nobody waits for any more needs no room
+// for an output.
+void Lowerer::release(Ref ref) {
+  Value& used = value(ref);
+  --used.pending;
+  if (used.has_window) {
+    --buffers_[static_cast<size_t>(used.window.buffer)].pending;
+  } else if (used.pending == 0 && used.reg.list != Reg::List::kNone) {
+    --kernel(used.kernel).tail.expected;
+  }
+}
+
+// The value is this window from now on.
+void Lowerer::attach(Value& made, const Window& window, int32_t kernel_number) {
+  if (made.has_window) {
+    buffers_[static_cast<size_t>(made.window.buffer)].pending -= made.pending;
+  }
+  made.kernel = kernel_number;
+  made.window = window;
+  made.has_window = true;
+  buffers_[static_cast<size_t>(window.buffer)].pending += made.pending;
+}
+
+// True for all of a scratch buffer that is new in every turn of the loop in hand, if only one use
+// of what is in it is still to come.
+bool Lowerer::may_overwrite(const Window& window) const {
+  const Buffer& buffer = plan_.buffers[static_cast<size_t>(window.buffer)];
+  const BufferState& state = buffers_[static_cast<size_t>(window.buffer)];
+  return options_.fuse && buffer.place == Place::kScratch && state.pending == 1 &&
+         state.loop == blocks_[static_cast<size_t>(block_)].loop && window.offset == 0 &&
+         is_dense(window) &&
+         element_count(window.dims) * static_cast<int64_t>(dtype_bytes(window.dtype)) ==
+             buffer.bytes;
 }
 
 Window Lowerer::new_buffer(const Type& type) {
   plan_.buffers.push_back({Place::kScratch, 0, 0, static_cast<int64_t>(type.bytes())});
+  buffers_.push_back({block_, blocks_[static_cast<size_t>(block_)].loop, -1, 0});
   return dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims);
 }
 
 int32_t Lowerer::add_kernel(KernelKind kind, const Node& node) {
   Kernel& made = plan_.kernels.emplace_back();
   made.kind = kind;
+  made.block = block_;
   made.origin = node.origin;
   made.attributes = node.attributes.data();
   made.attribute_count = node.attributes.size();
@@ -109,16 +148,11 @@ void Lowerer::set_register(Ref result, int32_t kernel_number, Reg reg) {
 }
 
 void Lowerer::set_window(Ref result, const Window& window, int32_t kernel_number) {
-  Value& made = value(result);
-  made.kernel = kernel_number;
-  made.window = window;
-  made.has_window = true;
-  made.owns_buffer = kernel_number >= 0;
+  attach(value(result), window, kernel_number);
 }
 
 void Lowerer::set_view(Ref result, const Window& window, Ref base) {
   set_window(result, window, value(base).kernel);
-  value(result).owns_buffer = false;
 }
 
 Window Lowerer::add_constant(const Type& type, std::span<const std::byte> data) {
@@ -127,6 +161,7 @@ Window Lowerer::add_constant(const Type& type, std::span<const std::byte> data) 
   plan_.constants.resize(static_cast<size_t>(at) + data.size());
   std::memcpy(plan_.constants.data() + at, data.data(), data.size());
   plan_.buffers.push_back({Place::kConstants, 0, at, static_cast<int64_t>(data.size())});
+  buffers_.emplace_back();
   return dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims);
 }
 
@@ -136,10 +171,13 @@ Window Lowerer::constant(Dtype dtype, uint64_t bits) {
 
 Window Lowerer::window(Ref ref) {
   Value& wanted = value(ref);
-  if (wanted.has_window) {
+  const Node& node = flat_[ref.node];
+  const bool iota = node.opcode == hir::Opcode::kIota;
+  // An iota that a block made for itself may not be there for another block.
+  if (wanted.has_window &&
+      (!iota || blocks_[static_cast<size_t>(kernel(wanted.kernel).block)].open)) {
     return wanted.window;
   }
-  const Node& node = flat_[ref.node];
   if (node.opcode == hir::Opcode::kConstant) {
     const Window made =
         add_constant(type(ref), find(node.attributes, hir::AttributeKey::kLiteral)->data);
@@ -154,7 +192,7 @@ Window Lowerer::window(Ref ref) {
     set_window(ref, made, -1);
     return made;
   }
-  if (node.opcode == hir::Opcode::kIota) {
+  if (iota) {
     const int32_t number = add_kernel(KernelKind::kEltwise, node);
     kernel(number).dims = Dims(type(ref).dims);
     const Reg reg = operand_register(kernel(number), number, ref);
@@ -165,9 +203,10 @@ Window Lowerer::window(Ref ref) {
   Micro& tail = kernel(value_now.kernel).tail;
   tail.outputs.push_back({value_now.reg, made});
   tail.expected -= value_now.pending > 0 ? 1 : 0;
-  value_now.window = made;
-  value_now.has_window = true;
-  value_now.owns_buffer = true;
+  attach(value_now, made, value_now.kernel);
+  BufferState& state = buffers_[static_cast<size_t>(made.buffer)];
+  state.block = kernel(value_now.kernel).block;
+  state.loop = blocks_[static_cast<size_t>(state.block)].loop;
   return made;
 }
 
@@ -204,7 +243,7 @@ std::optional<uint64_t> Lowerer::splat(Ref ref) const {
 
 bool Lowerer::can_join(const Type& result, std::span<const Ref> operands, int32_t number) const {
   const Kernel& kernel = plan_.kernels[static_cast<size_t>(number)];
-  return kernel.fusible() && std::ranges::equal(kernel.dims, result.dims) &&
+  return kernel.fusible() && kernel.block == block_ && std::ranges::equal(kernel.dims, result.dims) &&
          fits(kernel, operands, number);
 }
 
@@ -308,9 +347,8 @@ Status Lowerer::append_scalar(const Node& node, Ref result, const Micro::Op& op,
 
 Window Lowerer::updatable(Ref operand, const Node& node) {
   const Window found = window(operand);
-  const Value& used = value(operand);
-  if (options_.fuse && used.owns_buffer && flat_.uses(operand) == 1 && is_dense(found) &&
-      plan_.buffers[static_cast<size_t>(found.buffer)].place == Place::kScratch) {
+  if (may_overwrite(found)) {
+    buffers_[static_cast<size_t>(found.buffer)].updated = last_kernel() + 1;
     return found;
   }
   const Window made = new_buffer(type(operand));
@@ -321,11 +359,15 @@ Window Lowerer::updatable(Ref operand, const Node& node) {
 
 std::optional<Kernel> Lowerer::take_producer(std::span<const Ref> operands) {
   const int32_t number = value(operands[0]).kernel;
-  if (!options_.fuse || number < 0 || kernel(number).kind != KernelKind::kEltwise) {
+  if (!options_.fuse || number < 0 || kernel(number).kind != KernelKind::kEltwise ||
+      kernel(number).block != block_) {
     return std::nullopt;
   }
   Kernel& producer = kernel(number);
-  if (!producer.tail.outputs.empty() ||
+  const bool changed = std::ranges::any_of(producer.tail.inputs, [&](const Window& input) {
+    return buffers_[static_cast<size_t>(input.buffer)].updated > number;
+  });
+  if (changed || !producer.tail.outputs.empty() ||
       producer.tail.expected != static_cast<int>(operands.size())) {
     return std::nullopt;
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From flat HIR to kernels: every value becomes a window on a buffer, a register of a kernel that
 // can still grow, or a leaf (constant, iota) that its users make anew.
+//
+// Regions become blocks. A carried value of a loop has one buffer: the initial value's own if nobody
+// else needs it. The body's result is made there if nothing reads the old value later, else copied
+// at the end of the body. A kernel grows only while its block is being filled.
 #pragma once
 
 #include <optional>
@@ -71,6 +75,9 @@ class Lowerer {
   // Errors: unsupported if it isn't made of scalar operations, or is too long.
   Result<ncx::MicroProgram> micro_program(const Node& node, hir::ComputationId computation);
 
+  Status lower_loop(const Node& node, int32_t index);
+  Status lower_branches(const Node& node, int32_t index);
+
   uint64_t next_generator() { return generators_++; }
   int32_t producer(Ref ref) const { return value(ref).kernel; }
   int32_t last_kernel() const { return static_cast<int32_t>(plan_.kernels.size()) - 1; }
@@ -80,16 +87,51 @@ class Lowerer {
     int32_t kernel = -1;  // that must be complete (window) or is being built (register)
     Reg reg;
     bool has_window = false;
-    bool owns_buffer = false;  // the window is all of a scratch buffer, made for this value
-    int32_t pending = 0;       // uses that are still to come
+    int32_t pending = 0;  // uses that are still to come
     int32_t reader = -1;       // last kernel that has the window as an elementwise input
     Window window;
+  };
+
+  struct BufferState {
+    int32_t block = 0;     // that its first writer belongs to
+    int32_t loop = 0;      // block of the innermost loop in whose every turn it is new; 0: none
+    int32_t updated = -1;  // last kernel that changed it in place
+    int64_t pending = 0;   // uses to come of all values whose windows are on it
+  };
+  struct BlockState {
+    int32_t loop = 0;   // the innermost block that repeats: this one or one around it; 0: none
+    bool open = false;  // it is being filled, or a block inside of it is
+  };
+  // What a result of a region is to be copied to.
+  struct Move {
+    Window source;
+    Window target;
   };
 
   Value& value(Ref ref) { return values_[flat_.value_index(ref)]; }
   const Value& value(Ref ref) const { return values_[flat_.value_index(ref)]; }
   Status lower_node(int32_t index);
+  void release(Ref ref);
   void release_operands(const Node& node);
+  void attach(Value& made, const Window& window, int32_t kernel);
+  bool may_overwrite(const Window& window) const;
+  int32_t open_block(bool repeats);
+  // The block that was being filled.
+  int32_t enter(int32_t block);
+  void leave(int32_t outer);
+  // Live and with elements.
+  bool is_made(Ref ref) const;
+  Status lower_region(int32_t region);
+  std::vector<Window> carry(const Node& node, int32_t index);
+  void bind_parameters(const hir::Region& region, std::span<const Window> carried, int32_t index);
+  void set_loop(std::span<const Window> windows, int32_t loop);
+  void set_results(std::span<const Window> windows, int32_t index, int32_t number);
+  void finish_region(const hir::Region& region, std::span<const Window> targets, const Node& node,
+                     int32_t index, int32_t first_kernel);
+  void make_in_place(std::vector<Move>& moves, int32_t first_kernel);
+  void copy_results(std::vector<Move> moves, const Node& node);
+  Window copy_of(const Window& window);
+  void add_copies(std::span<const CopyPiece> pieces, const Node& node);
   int32_t fusion_target(const Type& result, std::span<const Ref> operands) const;
   bool can_join(const Type& result, std::span<const Ref> operands, int32_t number) const;
   bool fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const;
@@ -101,6 +143,9 @@ class Lowerer {
   LoweringOptions options_;
   Plan plan_;
   std::vector<Value> values_;
+  std::vector<BufferState> buffers_;  // by buffer
+  std::vector<BlockState> blocks_ = {{0, true}};
+  int32_t block_ = 0;        // that is being filled
   uint64_t generators_ = 0;  // rng operations so far
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/lowering/lowerer.h"
+#include "compiler/lowering/nesting.h"
 
 namespace onrt::lowering {
 namespace {
@@ -103,23 +104,35 @@ class OutputPlacer {
   // An aliased slot may not be written while its input is still to be read; in the last reading
   // kernel itself only element by element.
   void forbid_early_writes() {
+    const Nesting nesting(plan_);
     for (Output& output : outputs_) {
-      if (!output.direct || output.aliased < 0) {
-        continue;
-      }
-      bool written = false;
-      for (Kernel& kernel : plan_.kernels) {
-        bool reads = false;
-        for_each_read(kernel, [&](const Window& window) {
-          reads = reads || is_parameter(window, output.aliased);
-        });
-        const bool writes = writes_buffer(kernel, output.source.buffer);
-        if (reads && (written || (writes && !in_step(kernel, output)))) {
-          output.direct = false;
-        }
-        written = written || writes;
+      if (output.direct && output.aliased >= 0) {
+        output.direct = !writes_early(output, nesting);
       }
     }
+  }
+
+  // Kernels of a loop or conditional count as one.
+  bool writes_early(const Output& output, const Nesting& nesting) {
+    bool written = false;
+    for (size_t first = 0; first < plan_.kernels.size();) {
+      const int32_t last = nesting.in_block(static_cast<int32_t>(first), 0);
+      bool reads = false;
+      bool writes = false;
+      for (size_t k = first; k <= static_cast<size_t>(last); ++k) {
+        for_each_read(plan_.kernels[k], [&](const Window& window) {
+          reads = reads || is_parameter(window, output.aliased);
+        });
+        writes = writes || writes_buffer(plan_.kernels[k], output.source.buffer);
+      }
+      Kernel& kernel = plan_.kernels[static_cast<size_t>(last)];
+      if (reads && (written || (writes && (kernel.is_control() || !in_step(kernel, output))))) {
+        return true;
+      }
+      written = written || writes;
+      first = static_cast<size_t>(last) + 1;
+    }
+    return false;
   }
 
   bool is_parameter(const Window& window, int32_t parameter) {
@@ -247,7 +260,8 @@ void drop_unused(Plan& plan) {
     };
     std::erase_if(kernel.tail.outputs,
                   [&](const Micro::Output& output) { return !is_needed(output.window); });
-    bool writes = false;
+    // What a loop carries is needed by its kernels, which come before it.
+    bool writes = kernel.is_control();
     for_each_write(kernel, [&](const Window& window) { writes = writes || is_needed(window); });
     if (!writes) {
       kernel.kind = KernelKind::kNothing;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/lowering/lowerer.h"
+#include "compiler/lowering/nesting.h"
 
 namespace onrt::lowering {
 namespace {
@@ -80,6 +81,13 @@ class ScratchPlacer {
       for_each_read(plan.kernels[k], use);
       for_each_write(plan.kernels[k], use);
     }
+    extend_over_loops();
+    ends_.resize(plan.kernels.size());
+    for (size_t b = 0; b < last_use_.size(); ++b) {
+      if (last_use_[b] >= 0) {
+        ends_[static_cast<size_t>(last_use_[b])].push_back(static_cast<BufferId>(b));
+      }
+    }
   }
 
   void run(bool in_place) {
@@ -91,11 +99,9 @@ class ScratchPlacer {
         }
       }
       for_each_write(kernel, [&](const Window& window) { place(window.buffer); });
-      const auto end_life = [&](const Window& window) {
-        release(window.buffer, static_cast<int64_t>(k));
-      };
-      for_each_read(kernel, end_life);
-      for_each_write(kernel, end_life);
+      for (const BufferId ended : ends_[k]) {
+        release(ended, static_cast<int64_t>(k));
+      }
     }
     plan_.scratch_bytes = ranges_.end();
   }
@@ -103,6 +109,35 @@ class ScratchPlacer {
  private:
   Buffer& buffer(BufferId id) { return plan_.buffers[static_cast<size_t>(id)]; }
   bool is_scratch(BufferId id) { return buffer(id).place == Place::kScratch; }
+
+  // What is there before a loop and used in it is needed until the loop ends.
+  void extend_over_loops() {
+    const Nesting nesting(plan_);
+    std::vector<int64_t> first_use(last_use_.size(), INT64_MAX);
+    for (size_t k = plan_.kernels.size(); k-- > 0;) {
+      const auto use = [&](const Window& window) {
+        first_use[static_cast<size_t>(window.buffer)] = static_cast<int64_t>(k);
+      };
+      for_each_read(plan_.kernels[k], use);
+      for_each_write(plan_.kernels[k], use);
+    }
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {  // inner loops come before outer ones
+      if (plan_.kernels[k].kind != KernelKind::kLoop) {
+        continue;
+      }
+      const int64_t begin = nesting.first(static_cast<int32_t>(k));
+      for (size_t i = static_cast<size_t>(begin); i < k; ++i) {
+        const auto extend = [&](const Window& window) {
+          const auto b = static_cast<size_t>(window.buffer);
+          if (first_use[b] < begin) {
+            last_use_[b] = std::max(last_use_[b], static_cast<int64_t>(k));
+          }
+        };
+        for_each_read(plan_.kernels[i], extend);
+        for_each_write(plan_.kernels[i], extend);
+      }
+    }
+  }
 
   static int64_t room(int64_t bytes) {
     return std::max<int64_t>((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
@@ -151,6 +186,7 @@ class ScratchPlacer {
 
   Plan& plan_;
   std::vector<int64_t> last_use_;
+  std::vector<std::vector<BufferId>> ends_;  // by kernel: buffers whose last use it is
   std::vector<bool> placed_;
   RangeAllocator ranges_;
 };

@@ -77,8 +77,14 @@ class Memory {
 // Calls visit(view, write).
 template <class Visit>
 struct PayloadVisitor {
+  const ncx::Program& program;
   Visit visit;
 
+  void block(uint32_t number) const {
+    for (const ncx::Instruction& instruction : program.blocks[number].instructions) {
+      std::visit(*this, instruction.payload);  // blocks are nested at most as deep as calls
+    }
+  }
   void reads(const std::vector<ncx::View>& views) const {
     for (const ncx::View& view : views) {
       visit(view, false);
@@ -144,9 +150,18 @@ struct PayloadVisitor {
       visit(p.state_out, true);
     }
   }
-  void operator()(const ncx::Loop&) const {}
-  void operator()(const ncx::If&) const {}
-  void operator()(const ncx::Call&) const {}
+  void operator()(const ncx::Loop& p) const {
+    visit(p.predicate, false);
+    block(p.condition);
+    block(p.body);
+  }
+  void operator()(const ncx::If& p) const {
+    visit(p.selector, false);
+    for (const uint32_t branch : p.branches) {
+      block(branch);
+    }
+  }
+  void operator()(const ncx::Call& p) const { block(p.block); }
 };
 
 struct Reach {
@@ -166,9 +181,7 @@ Reach reach_of(const ncx::View& view) {
   return reach;
 }
 
-}  // namespace
-
-void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Program& program) {
+void add_to_block(ncx::Block& block, std::span<const uint16_t> alias, ncx::Program& program) {
   std::vector<Memory> memories(alias.size() + 1);  // slots, then scratch; constants never change
   std::vector<Clock> after(block.instructions.size());  // what is complete when one is
   std::array<std::vector<size_t>, ncx::kEngines> streams;
@@ -186,7 +199,7 @@ void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Pro
         raise(wait, memories[memory].access(reach.low, reach.high, write, engine, at));
       }
     };
-    std::visit(PayloadVisitor<decltype(visit)>{visit}, instruction.payload);
+    std::visit(PayloadVisitor<decltype(visit)>{program, visit}, instruction.payload);
     Clock& clock = known[engine];
     for (size_t e = 0; e < wait.size(); ++e) {
       if (e != engine && wait[e] > clock[e]) {
@@ -210,6 +223,14 @@ void add_semaphores(ncx::Block& block, std::span<const uint16_t> alias, ncx::Pro
       program.semaphores =
           std::max<uint32_t>(program.semaphores, static_cast<uint32_t>(engine) + 1);
     }
+  }
+}
+
+}  // namespace
+
+void add_semaphores(std::span<const uint16_t> alias, ncx::Program& program) {
+  for (ncx::Block& block : program.blocks) {
+    add_to_block(block, alias, program);
   }
 }
 

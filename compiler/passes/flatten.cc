@@ -7,9 +7,12 @@
 
 #include "compiler/hir/scalar.h"
 #include "compiler/hir/status.h"
+#include "compiler/passes/finish.h"
 #include "compiler/passes/flat.h"
 #include "compiler/passes/fold.h"
+#include "compiler/passes/pass_through.h"
 #include "compiler/passes/simplify.h"
+#include "emulator/isa/scalar_value.h"
 #include "runtime/base/format.h"
 
 namespace onrt::hir {
@@ -19,6 +22,9 @@ namespace {
 constexpr size_t kMaxNodes = size_t{1} << 22;
 // Calls multiply work even where equal nodes are shared.
 constexpr size_t kMaxSteps = size_t{1} << 24;
+
+// A value of a loop that takes this much more memory outside of it may still move there.
+constexpr int64_t kFreeBytes = 4096;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -82,9 +88,10 @@ bool same_node(const Node& a, const Node& b) {
 // Builds a Flat. One run() per object.
 class Flattener {
  public:
-  Flattener(const Graph& graph, const FlatOptions& options) : graph_(graph), options_(options) {
+  Flattener(const Graph& graph, const FlatOptions& options) : graph_(graph), options_(options), pass_through_(graph) {
     flat_.graph_ = &graph;
     flat_.nodes_.reserve(graph.size());
+    flat_.regions_.emplace_back();
   }
 
   Result<Flat> run() {
@@ -96,8 +103,7 @@ class Flattener {
       arguments.push_back({parameter});
     }
     ONRT_ASSIGN_OR_RETURN(flat_.outputs_, inline_computation(kEntry, arguments, nullptr));
-    mark_live();
-    count_uses();
+    finish(flat_);
     return std::move(flat_);
   }
 
@@ -130,22 +136,9 @@ class Flattener {
       node.origin = parameter;
       node.attributes = graph_[parameter].attributes;
       node.results = types_of(graph_[parameter].shape, nullptr);
-      flat_.nodes_.push_back(node);
-      flat_.parameters_.push_back({static_cast<int32_t>(flat_.nodes_.size() - 1), 0});
+      flat_.parameters_.push_back({push(node), 0});
     }
     return ok_status();
-  }
-
-  static size_t leaves(const ShapeTable& shapes, ShapeId id) {
-    const Shape& shape = shapes[id];
-    if (!shape.is_tuple()) {
-      return 1;
-    }
-    size_t count = 0;
-    for (const ShapeId element : shape.elements) {
-      count += leaves(shapes, element);  // depth is at most kMaxTupleDepth
-    }
-    return count;
   }
 
   void append_types(ShapeId id, const Type* lifted, std::vector<Type>& out) {
@@ -237,24 +230,265 @@ class Flattener {
         const Type dims = lifted != nullptr ? *lifted : type;
         return inline_computation(callee(instruction), operands, &dims);
       }
+      case Opcode::kWhile:
+      case Opcode::kConditional:
+        if (lifted != nullptr) {
+          return not_mapped(value);
+        }
+        return instruction.opcode == Opcode::kWhile ? flatten_while(value, instruction, operands[0])
+                                                    : flatten_conditional(value, instruction, operands);
       default:
         return lifted == nullptr ? plain(value, instruction, operands)
                                  : lift(value, instruction, operands, *lifted);
     }
   }
 
-  static ComputationId callee(const Instruction& instruction) {
-    return static_cast<ComputationId>(instruction.ints(AttributeKey::kCalled)[0]);
+  static ComputationId callee(const Instruction& instruction, size_t i = 0) {
+    return static_cast<ComputationId>(instruction.ints(AttributeKey::kCalled)[i]);
+  }
+
+  Region& region(int32_t number) { return flat_.regions_[static_cast<size_t>(number)]; }
+
+  // Makes a region inside the current one, which `computation` is inlined into.
+  Result<Values> inline_region(RegionKind kind, ComputationId computation,
+                               const std::vector<Values>& arguments, int32_t number) {
+    const int32_t outside = std::exchange(current_, number);
+    region(number).kind = kind;
+    Result<Values> made = inline_computation(computation, arguments, nullptr);
+    current_ = outside;
+    for (const std::pair<uint64_t, int32_t>& known : hashes_[static_cast<size_t>(number)]) {
+      forget(known.first, known.second);
+    }
+    hashes_[static_cast<size_t>(number)].clear();
+    return made;
+  }
+
+  // Nobody outside of its region may share this node.
+  void forget(uint64_t hash, int32_t index) {
+    const auto range = by_hash_.equal_range(hash);
+    for (auto it = range.first; it != range.second; ++it) {
+      if (it->second == index) {
+        by_hash_.erase(it);
+        return;
+      }
+    }
+  }
+
+  int32_t new_region() {
+    Region& made = flat_.regions_.emplace_back();
+    made.parent = current_;
+    depth_.push_back(depth_[static_cast<size_t>(current_)] + 1);
+    hashes_.emplace_back();
+    return static_cast<int32_t>(flat_.regions_.size() - 1);
+  }
+
+  // Which arrays of the state the loop changes. If it changes none it has no end or no beginning;
+  // it carries all of them then, so that it stays as it is.
+  std::vector<bool> carried_arrays(ComputationId body, size_t count) {
+    const std::vector<int32_t>& sources = pass_through_.of(body);
+    std::vector<bool> carried(count);
+    bool any = false;
+    for (size_t i = 0; i < count; ++i) {
+      carried[i] = !options_.share || sources[i] != static_cast<int32_t>(i);
+      any = any || carried[i];
+    }
+    return any ? carried : std::vector<bool>(count, true);
+  }
+
+  Result<Values> flatten_while(ValueId value, const Instruction& instruction, const Values& init) {
+    const std::vector<bool> carried = carried_arrays(callee(instruction, 1), init.size());
+    Node node;
+    node.opcode = Opcode::kWhile;
+    node.origin = value;
+    node.attributes = instruction.attributes;
+    Values operands;
+    std::vector<Type> types;
+    for (size_t i = 0; i < init.size(); ++i) {
+      if (carried[i]) {
+        operands.push_back(init[i]);
+        types.push_back(flat_.type(init[i]));
+      }
+    }
+    node.operands = flat_.arena_.copy(std::span<const Ref>(operands));
+    node.results = flat_.arena_.copy(std::span<const Type>(types));
+    std::array<int32_t, 2> regions{};
+    for (size_t r = 0; r < regions.size(); ++r) {
+      regions[r] = new_region();
+      const Values state = region_state(node, init, carried, regions[r]);
+      ONRT_ASSIGN_OR_RETURN(const Values made,
+                            inline_region(r == 0 ? RegionKind::kCondition : RegionKind::kBody,
+                                          callee(instruction, r), {state}, regions[r]));
+      for (size_t i = 0; i < made.size(); ++i) {
+        if (r == 0 || carried[i]) {
+          region(regions[r]).results.push_back(made[i]);
+        }
+      }
+    }
+    node.regions = flat_.arena_.copy(std::span<const int32_t>(regions));
+    const int32_t index = push_owner(node);
+    Values results = init;
+    int32_t next = 0;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (carried[i]) {
+        results[i] = {index, next++};
+      }
+    }
+    return results;
+  }
+
+  // The state inside a region of a loop: a parameter for what is carried, the initial value for the
+  // rest.
+  Values region_state(const Node& loop, const Values& init, const std::vector<bool>& carried,
+                      int32_t number) {
+    const int32_t outside = std::exchange(current_, number);
+    Values state = init;
+    size_t next = 0;
+    for (size_t i = 0; i < init.size(); ++i) {
+      if (carried[i]) {
+        Node parameter;
+        parameter.opcode = Opcode::kParameter;
+        parameter.origin = loop.origin;
+        parameter.results = loop.results.subspan(next++, 1);
+        state[i] = {push(parameter), 0};
+        region(number).parameters.push_back(state[i]);
+      }
+    }
+    current_ = outside;
+    return state;
+  }
+
+  Result<Values> flatten_conditional(ValueId value, const Instruction& instruction,
+                                     const std::vector<Values>& operands) {
+    const Ref selector = operands[0][0];
+    const size_t branches = operands.size() - 1;
+    if (options_.fold && flat_[selector.node].opcode == Opcode::kConstant) {
+      const size_t taken = constant_branch(selector, branches);
+      return inline_computation(callee(instruction, taken), {operands[taken + 1]}, nullptr);
+    }
+    std::vector<int32_t> regions;
+    std::vector<Values> made;
+    for (size_t i = 0; i < branches; ++i) {
+      regions.push_back(new_region());
+      ONRT_ASSIGN_OR_RETURN(Values results,
+                            inline_region(RegionKind::kBranch, callee(instruction, i),
+                                          {operands[i + 1]}, regions[i]));
+      made.push_back(std::move(results));
+    }
+    Node node;
+    node.opcode = Opcode::kConditional;
+    node.origin = value;
+    node.attributes = instruction.attributes;
+    node.operands = flat_.arena_.copy(std::span<const Ref>(&selector, 1));
+    node.regions = flat_.arena_.copy(std::span<const int32_t>(regions));
+    std::vector<Type> types;
+    Values results = made[0];
+    const auto index = static_cast<int32_t>(flat_.nodes_.size());
+    for (size_t k = 0; k < results.size(); ++k) {
+      const bool same = options_.share && std::ranges::all_of(made, [&](const Values& branch) {
+                          return branch[k] == made[0][k];
+                        });
+      if (same) {
+        continue;  // every branch gives back the same value, which therefore is an outer one
+      }
+      for (size_t i = 0; i < branches; ++i) {
+        region(regions[i]).results.push_back(made[i][k]);
+      }
+      types.push_back(flat_.type(made[0][k]));
+      results[k] = {index, static_cast<int32_t>(types.size() - 1)};
+    }
+    node.results = flat_.arena_.copy(std::span<const Type>(types));
+    push_owner(node);
+    return results;
+  }
+
+  size_t constant_branch(Ref selector, size_t branches) const {
+    const Dtype type = flat_.type(selector).dtype;
+    const auto data = find(flat_[selector.node].attributes, AttributeKey::kLiteral)->data;
+    const ncx::Boxed number = ncx::load_boxed(type, data.data());
+    if (type == Dtype::kPred) {
+      return number != 0 ? 0 : 1;
+    }
+    return number < branches ? static_cast<size_t>(number) : branches - 1;
+  }
+
+  // A node that runs regions.
+  int32_t push_owner(const Node& node) {
+    const int32_t index = push(node);
+    for (const int32_t owned : node.regions) {
+      region(owned).owner = index;
+    }
+    return index;
+  }
+
+  // In the current region, or further out if it gives the same in every iteration.
+  int32_t push(Node node) {
+    node.region = place(node);
+    flat_.nodes_.push_back(node);
+    int64_t bytes = 0;
+    if (is_view(node.opcode)) {
+      bytes = stored_[static_cast<size_t>(node.operands[0].node)];
+    } else if (node.opcode != Opcode::kIota) {
+      for (const Type& type : node.results) {
+        bytes += static_cast<int64_t>(type.bytes());
+      }
+    }
+    stored_.push_back(bytes);
+    return static_cast<int32_t>(flat_.nodes_.size() - 1);
+  }
+
+  static bool is_view(Opcode opcode) {
+    switch (opcode) {
+      case Opcode::kBitcast:
+      case Opcode::kBroadcast:
+      case Opcode::kReshape:
+      case Opcode::kReverse:
+      case Opcode::kSlice:
+      case Opcode::kTranspose:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  int32_t place(const Node& node) const {
+    if (node.opcode == Opcode::kConstant || node.opcode == Opcode::kIota) {
+      return 0;  // costs nothing where it is not used
+    }
+    if (!options_.share || node.operands.empty() || node.opcode == Opcode::kRng ||
+        !node.regions.empty() || !may_move_out(node)) {
+      return current_;
+    }
+    int32_t deepest = 0;
+    for (const Ref operand : node.operands) {
+      deepest = std::max(deepest, depth_[static_cast<size_t>(flat_[operand.node].region)]);
+    }
+    int32_t placed = current_;
+    while (flat_.region(placed).repeats() && deepest < depth_[static_cast<size_t>(placed)]) {
+      placed = flat_.region(placed).parent;
+    }
+    return placed;
+  }
+
+  // Views, and what is either dear or needs no more memory than its operands.
+  bool may_move_out(const Node& node) const {
+    if (is_view(node.opcode) || node.opcode == Opcode::kDot || node.opcode == Opcode::kReduce) {
+      return true;
+    }
+    int64_t bytes = 0;
+    for (const Type& type : node.results) {
+      bytes += static_cast<int64_t>(type.bytes());
+    }
+    for (const Ref operand : node.operands) {
+      bytes -= stored_[static_cast<size_t>(operand.node)];
+    }
+    return bytes <= kFreeBytes;
   }
 
   Values tuple_element(const Instruction& instruction, const Values& operand) {
     const Shape& shape = graph_.shape_of(instruction.operands[0]);
     const auto index = static_cast<size_t>(instruction.ints(AttributeKey::kTupleIndex)[0]);
-    size_t begin = 0;
-    for (size_t i = 0; i < index; ++i) {
-      begin += leaves(graph_.shapes(), shape.elements[i]);
-    }
-    const size_t count = leaves(graph_.shapes(), shape.elements[index]);
+    const size_t begin = leaves_before(graph_.shapes(), shape, index);
+    const size_t count = leaf_count(graph_.shapes(), shape.elements[index]);
     return {operand.begin() + static_cast<ptrdiff_t>(begin),
             operand.begin() + static_cast<ptrdiff_t>(begin + count)};
   }
@@ -296,6 +530,11 @@ class Flattener {
     return ok_status();
   }
 
+  Status not_mapped(ValueId value) const {
+    return unsupported(format("{}: not supported in a computation that is mapped over elements",
+                              hir::describe(graph_, value)));
+  }
+
   // An operation of a computation over scalars, done on whole arrays.
   Result<Values> lift(ValueId value, const Instruction& instruction,
                       const std::vector<Values>& operands, const Type& dims) {
@@ -314,8 +553,7 @@ class Flattener {
     const Shape& shape = graph_.shapes()[instruction.shape];
     if (!shape.is_array() ||
         !scalar_op(instruction.opcode, instruction.attributes, operand, shape.dtype)) {
-      return unsupported(format("{}: not supported in a computation that is mapped over elements",
-                                hir::describe(graph_, value)));
+      return not_mapped(value);
     }
     Node node;
     node.opcode = instruction.opcode;
@@ -393,10 +631,10 @@ class Flattener {
       }
     }
     node.operands = flat_.arena_.copy(node.operands);
-    const auto index = static_cast<int32_t>(flat_.nodes_.size());
-    flat_.nodes_.push_back(node);
+    const int32_t index = push(node);
     if (shared) {
       by_hash_.emplace(hash, index);
+      hashes_[static_cast<size_t>(flat_[index].region)].emplace_back(hash, index);
     }
     return results_of(index);
   }
@@ -409,79 +647,22 @@ class Flattener {
     return made;
   }
 
-  void mark_live() {
-    for (const Ref output : flat_.outputs_) {
-      flat_.nodes_[static_cast<size_t>(output.node)].live = true;
-    }
-    for (size_t i = flat_.nodes_.size(); i-- > 0;) {
-      if (flat_.nodes_[i].live) {
-        for (const Ref operand : flat_.nodes_[i].operands) {
-          flat_.nodes_[static_cast<size_t>(operand.node)].live = true;
-        }
-      }
-    }
-  }
-
-  void count_uses() {
-    size_t values = 0;
-    flat_.first_value_.reserve(flat_.nodes_.size());
-    for (const Node& node : flat_.nodes_) {
-      flat_.first_value_.push_back(values);
-      values += node.results.size();
-    }
-    flat_.uses_.assign(values, 0);
-    for (const Node& node : flat_.nodes_) {
-      for (const Ref operand : node.operands) {
-        flat_.uses_[flat_.value_index(operand)] += node.live ? 1 : 0;
-      }
-    }
-    for (const Ref output : flat_.outputs_) {
-      ++flat_.uses_[flat_.value_index(output)];
-    }
-  }
-
   const Graph& graph_;
   FlatOptions options_;
   Flat flat_;
+  PassThrough pass_through_;
+  int32_t current_ = 0;              // region that is being filled
+  std::vector<int32_t> depth_ = {0};  // of the regions
+  std::vector<int64_t> stored_;      // by node: bytes of memory that its results are views of
   std::vector<int> graph_uses_;  // by value of the graph
   size_t steps_ = 0;             // instructions inlined so far
-  std::unordered_multimap<uint64_t, int32_t> by_hash_;
+  std::unordered_multimap<uint64_t, int32_t> by_hash_;  // nodes of regions that are being filled
+  std::vector<std::vector<std::pair<uint64_t, int32_t>>> hashes_ =  // those of each region
+      std::vector<std::vector<std::pair<uint64_t, int32_t>>>(1);
 };
 
 Result<Flat> Flat::make(const Graph& graph, const FlatOptions& options) {
   return Flattener(graph, options).run();
-}
-
-std::string Flat::text() const {
-  std::string out;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    if (!node.live) {
-      continue;
-    }
-    out += format("%{} =", i);
-    for (const Type& type : node.results) {
-      out += format(" {}{}", dtype_name(type.dtype), dims_text(type.dims));
-    }
-    out += format(" {}(", opcode_name(node.opcode));
-    for (size_t k = 0; k < node.operands.size(); ++k) {
-      out += format("{}%{}", k == 0 ? "" : ", ", node.operands[k].node);
-      out += node.operands[k].result != 0 ? format("#{}", node.operands[k].result) : "";
-    }
-    out += ")";
-    for (const Attribute& attribute : node.attributes) {
-      if (!attribute.ints.empty()) {
-        out += format(" {}={}", find_attribute(static_cast<int32_t>(attribute.key))->name,
-                      dims_text(attribute.ints));
-      }
-    }
-    out += "\n";
-  }
-  out += "outputs:";
-  for (const Ref output : outputs_) {
-    out += format(" %{}{}", output.node, output.result != 0 ? format("#{}", output.result) : "");
-  }
-  return out + "\n";
 }
 
 }  // namespace onrt::hir

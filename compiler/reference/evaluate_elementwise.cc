@@ -48,7 +48,7 @@ Status evaluate_map(Operation& operation) {
       arguments.push_back({scalar});
     }
     ONRT_ASSIGN_OR_RETURN(const Tensors value,
-                          interpret(operation.graph, operation.callee(), arguments));
+                          interpret(operation.graph, operation.callee(), arguments, operation.budget));
     result.copy_element(i, value[0], 0);
   }
   return ok_status();

@@ -50,7 +50,9 @@ Status evaluate(Operation& operation) {
 }
 
 Result<Tensors> interpret(const hir::Graph& graph, hir::ComputationId id,
-                          std::span<const Tensors> arguments) {
+                          std::span<const Tensors> arguments, Budget* budget) {
+  Budget full;
+  budget = budget == nullptr ? &full : budget;
   const hir::Computation& computation = graph.computation(id);
   std::unordered_map<hir::ValueId, Tensors> values;
   std::unordered_map<hir::ValueId, int> uses;
@@ -67,7 +69,7 @@ Result<Tensors> interpret(const hir::Graph& graph, hir::ComputationId id,
           arguments[static_cast<size_t>(instruction.ints(hir::AttributeKey::kParameterNumber)[0])];
       continue;
     }
-    Operation operation{graph, instruction.opcode, instruction.attributes, {}, {}};
+    Operation operation{graph, instruction.opcode, instruction.attributes, {}, {}, budget};
     for (const hir::ValueId operand : instruction.operands) {
       for (const Tensor& tensor : values[operand]) {
         operation.operands.push_back(&tensor);

@@ -15,13 +15,20 @@ namespace onrt::reference {
 
 using Tensors = std::vector<Tensor>;  // a tuple's arrays, depth first
 
+// What one interpretation may still do. Loops that never end are no reason to hang.
+struct Budget {
+  static constexpr int64_t kIterations = int64_t{1} << 22;
+  int64_t iterations = kIterations;  // of all loops together
+};
+
 // One operation: operands and results are arrays.
 struct Operation {
   const hir::Graph& graph;
   hir::Opcode opcode;
   std::span<const hir::Attribute> attributes;
   std::vector<const Tensor*> operands;
-  Tensors results;  // of the right types, zeros
+  Tensors results;          // of the right types, zeros
+  Budget* budget = nullptr;  // of loops inside; null: they have one of their own
 
   const Tensor& operand(size_t i) const { return *operands[i]; }
   Tensor& result() { return results[0]; }
@@ -35,9 +42,10 @@ struct Operation {
   }
 };
 
-// The results of a computation whose parameter i is `arguments[i]`.
+// The results of a computation whose parameter i is `arguments[i]`. `budget` null: a full one.
+// Errors: unsupported when the budget is used up; names the loop.
 Result<Tensors> interpret(const hir::Graph& graph, hir::ComputationId computation,
-                          std::span<const Tensors> arguments);
+                          std::span<const Tensors> arguments, Budget* budget = nullptr);
 
 // Zeros of this shape; a tuple gives one array per leaf.
 Tensors make_tensors(const hir::Graph& graph, hir::ShapeId shape);
