@@ -113,6 +113,28 @@ ENTRY %0 "main" {
   EXPECT_NEAR(normal / 10000, -2, 0.2);  // deviation of the mean: 3 / sqrt(10000) = 0.03
 }
 
+// Hand values; index 3 is outside, so its row of updates is left out.
+TEST(Compile, ScattersByShifts) {
+  const auto out = run_text(
+      R"(HloModule "m"
+%1 "shift" {
+  %0 = u32[] parameter(), parameter_number={0}
+  %1 = u32[] parameter(), parameter_number={1}
+  ROOT %2 = u32[] shift-right-logical(%0, %1)
+}
+ENTRY %0 "main" {
+  %0 = u32[2,3] parameter(), parameter_number={0}
+  %1 = s32[2,1] constant(), literal={3,1}
+  %2 = u32[2,3] parameter(), parameter_number={1}
+  ROOT %3 = u32[2,3] scatter(%0, %1, %2), offset_dims={1}, collapsed_dims={0}, index_map={0}, index_vector_dim={1}, to_apply={1}
+}
+)",
+      {bytes_of<uint32_t>({1, 2, 3, 64, 65, 0xffffffff}), bytes_of<uint32_t>({1, 1, 1, 0, 5, 31})},
+      {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(values_of<uint32_t>(out->at(0)), (std::vector<uint32_t>{1, 2, 3, 64, 2, 1}));
+}
+
 // Nine dimensions, reversed one by one: no two of them can become one.
 TEST(Compile, NamesAnOperationOfTooManyDimensions) {
   const auto out = run_text(R"(HloModule "m"

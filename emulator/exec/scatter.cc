@@ -86,7 +86,9 @@ class ScatterExecutor final : public Executor {
       assigns_ = result == 1;
     } else if (ops.size() == 1 && result == 2 && ops[0].operands[0] == 0 &&
                ops[0].operands[1] == 1 && ncx::scalar_op_info(ops[0].op).arity == 2 &&
-               ncx::scalar_op_info(ops[0].op).result == ncx::ResultRule::kSame) {
+               ncx::scalar_op_info(ops[0].op).result == ncx::ResultRule::kSame &&
+               plan_.steps.size() == 1) {
+      immediate_ = plan_.steps[0].immediate;  // of shifts: bits of the type
       kernel_ = kernels_.op[static_cast<size_t>(ops[0].op)]
                            [static_cast<size_t>(ncx::register_class(op_.outputs[0].dtype))];
     }
@@ -174,7 +176,7 @@ class ScatterExecutor final : public Executor {
         return;
       }
       if (kernel_ != nullptr) {
-        kernel_(target[a], target[a], in, in, n, 0);
+        kernel_(target[a], target[a], in, in, n, immediate_);
         return;
       }
       const MoveKernel load = kernels_.load_strided[static_cast<size_t>(dtype)];
@@ -195,6 +197,7 @@ class ScatterExecutor final : public Executor {
   int64_t vectors_ = 0;
   MicroPlan plan_;
   OpKernel kernel_ = nullptr;
+  uint64_t immediate_ = 0;
   bool assigns_ = false;
 };
 
