@@ -22,6 +22,24 @@ constexpr std::string_view kBefore = R"(HloModule "m"
   %1 = f32[] parameter(), parameter_number={1}
   ROOT %2 = f32[] add(%0, %1)
 }
+%2 "condition" {
+  %0 = (s32[], f32[2,3]) parameter(), parameter_number={0}
+  ROOT %1 = pred[] constant(), literal={0}
+}
+%3 "body" {
+  %0 = (s32[], f32[2,3]) parameter(), parameter_number={0}
+  ROOT %1 = (s32[], f32[2,3]) copy(%0)
+}
+%4 "first" {
+  %0 = (s32[], f32[2,3]) parameter(), parameter_number={0}
+  ROOT %1 = s32[] get-tuple-element(%0), index={0}
+}
+%5 "same" {
+  ROOT %0 = s32[] parameter(), parameter_number={0}
+}
+%6 "no parameter" {
+  ROOT %0 = s32[] constant(), literal={0}
+}
 ENTRY %0 "main" {
   %0 = f32[2,3] parameter(), parameter_number={0}
   %1 = f32[3,4] parameter(), parameter_number={1}
@@ -33,11 +51,13 @@ ENTRY %0 "main" {
   %7 = s32[5,1] parameter(), parameter_number={7}
   %8 = f32[5,3] parameter(), parameter_number={8}
   %9 = bf16[2,3] parameter(), parameter_number={9}
-  %10 = )";
+  %10 = pred[] parameter(), parameter_number={10}
+  %11 = (s32[], f32[2,3]) tuple(%5, %0)
+  %12 = )";
 
 const Case kCases[] = {
     {"f32[2,3] add(%0, %0)", ""},
-    {"f32[3,2] add(%0, %0)", "'add.13' (add): shape: expected f32[2,3], found f32[3,2]"},
+    {"f32[3,2] add(%0, %0)", "'add.23' (add): shape: expected f32[2,3], found f32[3,2]"},
     {"f32[2,3] add(%0, %1)",
      "operand 1: expected f32[2,3], the shape of operand 0, found f32[3,4]"},
     {"f32[2,3] add(%0)", "expected 2 operands, found 1"},
@@ -75,7 +95,7 @@ const Case kCases[] = {
     {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={1}", ""},
     {"f32[2] reduce(%0, %3), dimensions={0}, to_apply={1}", "expected f32[3], found f32[2]"},
     {"bf16[3] reduce(%9, %3), dimensions={0}, to_apply={1}", "expected bf16[] as initial value"},
-    {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={9}", "expected another one of (0, 2)"},
+    {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={9}", "expected another one of (0, 7)"},
     {"f32[1,2] dynamic-slice(%0, %5, %5), slice_sizes={1,2}", ""},
     {"f32[1,4] dynamic-slice(%0, %5, %5), slice_sizes={1,4}", "expected at most 3, found 4"},
     {"f32[2,3] dynamic-update-slice(%0, %0, %5, %5)", ""},
@@ -100,6 +120,33 @@ const Case kCases[] = {
     {"f32[] call(%3), to_apply={1}", "computation 'add': expected 1 parameters, found 2"},
     {"(f32[2,3], s32[]) tuple(%0, %5)", ""},
     {"f32[] get-tuple-element(%0), index={0}", "operand 0: expected a tuple, found f32[2,3]"},
+    {"(s32[], f32[2,3]) while(%11), to_apply={2,3}", ""},
+    {"(s32[], f32[2,3]) while(%11), to_apply={3}",
+     "attribute to_apply: expected 2 integers, found 1"},
+    {"(s32[], f32[2,3]) while(%11), to_apply={3,3}",
+     "computation 'body', root: expected pred[], found (s32[], f32[2,3])"},
+    {"(s32[], f32[2,3]) while(%11), to_apply={2,4}",
+     "computation 'first', root: expected (s32[], f32[2,3]), found s32[]"},
+    {"s32[] while(%5), to_apply={2,5}",
+     "computation 'condition', parameter 0: expected s32[], found (s32[], f32[2,3])"},
+    {"s32[] while(%5), to_apply={6,5}", "computation 'no parameter': expected 1 parameters"},
+    {"f32[2,3] while(%11), to_apply={2,3}", "expected (s32[], f32[2,3]), found f32[2,3]"},
+    {"s32[] conditional(%10, %11, %5), to_apply={4,5}", ""},
+    {"s32[] conditional(%5, %11), to_apply={4}", ""},
+    {"s32[] conditional(%5, %5, %11, %5), to_apply={5,4,5}", ""},
+    {"s32[] conditional(%10, %5, %5, %5), to_apply={5,5,5}",
+     "expected 2 branches of a choice by pred[], found 3"},
+    {"s32[] conditional(%3, %5, %5), to_apply={5,5}",
+     "operand 0: expected pred[] or s32[], found f32[]"},
+    {"s32[] conditional(%2, %5, %5), to_apply={5,5}",
+     "operand 0: expected pred[] or s32[], found s32[5]"},
+    {"s32[] conditional(%10, %5, %5), to_apply={5}",
+     "attribute to_apply: expected 2 integers, found 1"},
+    {"s32[] conditional(%10, %11, %5), to_apply={4,4}",
+     "computation 'first', parameter 0: expected s32[], found (s32[], f32[2,3])"},
+    {"s32[] conditional(%10, %5, %11), to_apply={5,3}",
+     "computation 'body', root: expected s32[], found (s32[], f32[2,3])"},
+    {"s32[] conditional(%5), to_apply={}", "expected at least 2 operands, found 1"},
 };
 
 TEST(ShapeInference, ChecksTheCallersShape) {

@@ -378,9 +378,10 @@ class Emitter {
 Result<ncx::Program> emit(const Flat& flat, Plan& plan) {
   ncx::Program program;
   if (plan.blocks > static_cast<int32_t>(ncx::kMaxBlocks)) {
-    return hir::unsupported(format("graph '{}': loops and branches make {} blocks; a program has at "
-                                   "most {}",
-                                   flat.graph().name(), plan.blocks, ncx::kMaxBlocks));
+    return hir::unsupported(
+        format("graph '{}': loops and branches make {} blocks; a program has at "
+               "most {}",
+               flat.graph().name(), plan.blocks, ncx::kMaxBlocks));
   }
   ONRT_ASSIGN_OR_RETURN(program.blocks, Emitter(flat, plan).run(program.names));
   program.constants_bytes = plan.constants.size();

@@ -38,7 +38,9 @@ Ref without_widening(const Lowerer& lowerer, Ref operand) {
     return operand;
   }
   const Dtype from = lowerer.type(node.operands[0]).dtype;
-  return is_floating(from) && dtype_bytes(from) < 4 ? node.operands[0] : operand;
+  return is_floating(from) && dtype_bytes(from) < 4 && lowerer.is_unchanged(node.operands[0])
+             ? node.operands[0]
+             : operand;
 }
 
 Side make_side(const Window& window, std::span<const int64_t> batch,

@@ -75,7 +75,13 @@ Status Lowerer::lower_node(int32_t index) {
       set_window({index, static_cast<int32_t>(r)}, new_buffer(node.results[r]), -1);
     }
   } else {
+    const size_t before = plan_.kernels.size();
     ONRT_RETURN_IF_ERROR(lower(*this, node, index));
+    if (node.regions.empty()) {  // a lowering may have replaced all of a kernel
+      for (size_t k = before; k < plan_.kernels.size(); ++k) {
+        plan_.kernels[k].block = block_;
+      }
+    }
   }
   if (node.regions.empty()) {  // loops and conditionals do it themselves
     release_operands(node);
@@ -210,6 +216,12 @@ Window Lowerer::window(Ref ref) {
   return made;
 }
 
+bool Lowerer::is_unchanged(Ref ref) const {
+  const Value& used = value(ref);
+  return !used.has_window ||
+         buffers_[static_cast<size_t>(used.window.buffer)].updated <= used.kernel;
+}
+
 Window Lowerer::dense(Ref ref, const Node& user) {
   const Window from = window(ref);
   if (is_dense(from)) {
@@ -243,8 +255,8 @@ std::optional<uint64_t> Lowerer::splat(Ref ref) const {
 
 bool Lowerer::can_join(const Type& result, std::span<const Ref> operands, int32_t number) const {
   const Kernel& kernel = plan_.kernels[static_cast<size_t>(number)];
-  return kernel.fusible() && kernel.block == block_ && std::ranges::equal(kernel.dims, result.dims) &&
-         fits(kernel, operands, number);
+  return kernel.fusible() && kernel.block == block_ &&
+         std::ranges::equal(kernel.dims, result.dims) && fits(kernel, operands, number);
 }
 
 // A kernel that can grow by this operation; -1 if there is none. First choice is the last one that

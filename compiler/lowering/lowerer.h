@@ -2,9 +2,9 @@
 // From flat HIR to kernels: every value becomes a window on a buffer, a register of a kernel that
 // can still grow, or a leaf (constant, iota) that its users make anew.
 //
-// Regions become blocks. A carried value of a loop has one buffer: the initial value's own if nobody
-// else needs it. The body's result is made there if nothing reads the old value later, else copied
-// at the end of the body. A kernel grows only while its block is being filled.
+// Regions become blocks. A carried value of a loop has one buffer: the initial value's own if
+// nobody else needs it. The body's result is made there if nothing reads the old value later, else
+// copied at the end of the body. A kernel grows only while its block is being filled.
 #pragma once
 
 #include <optional>
@@ -43,7 +43,10 @@ class Lowerer {
   bool fuses() const { return options_.fuse; }
   // The operand's elements in memory; gives a register or leaf a buffer.
   Window window(Ref ref);
-  // The same, without gaps and in row-major order: copied if need be.
+  // False if a later operation has changed the elements in place. An operand of the operation in
+  // hand is unchanged; ask before looking at an operand's operand.
+  bool is_unchanged(Ref ref) const;
+  // window() without gaps and in row-major order: copied if need be.
   Window dense(Ref ref, const Node& user);
   // The one element that every element of a value equals, if it is known: its bits.
   std::optional<uint64_t> splat(Ref ref) const;
@@ -88,7 +91,7 @@ class Lowerer {
     Reg reg;
     bool has_window = false;
     int32_t pending = 0;  // uses that are still to come
-    int32_t reader = -1;       // last kernel that has the window as an elementwise input
+    int32_t reader = -1;  // last kernel that has the window as an elementwise input
     Window window;
   };
 

@@ -103,5 +103,9 @@ TEST(RandomGraphs, IndexedOperationsGiveTheInterpretersBits) {
   check_many(3000, 150, {12, true, true});
 }
 
+TEST(RandomGraphs, LoopsAndConditionalsGiveTheInterpretersBits) {
+  check_many(4000, 150, {10, true, true, true});
+}
+
 }  // namespace
 }  // namespace onrt::testing

@@ -56,9 +56,7 @@ class Uses {
     size_t own = kernels.size();
     for (size_t k = kernels.size(); k-- > 0;) {
       own = kernels[k].block == block ? k : own;
-      const auto touch = [&](const Window& window) {
-        last_.try_emplace(window.buffer, own);
-      };
+      const auto touch = [&](const Window& window) { last_.try_emplace(window.buffer, own); };
       for_each_read(kernels[k], touch);
       for_each_write(kernels[k], [&](const Window& window) {
         touch(window);
@@ -110,7 +108,8 @@ void Lowerer::finish_region(const hir::Region& region, std::span<const Window> t
 
 // Results that the region's kernels can write to their targets themselves.
 void Lowerer::make_in_place(std::vector<Move>& moves, int32_t first_kernel) {
-  const std::span<Kernel> kernels = std::span(plan_.kernels).subspan(static_cast<size_t>(first_kernel));
+  const std::span<Kernel> kernels =
+      std::span(plan_.kernels).subspan(static_cast<size_t>(first_kernel));
   Uses uses(kernels, block_);
   std::unordered_map<BufferId, int> moved_from;
   for (const Move& move : moves) {
@@ -146,7 +145,7 @@ void Lowerer::make_in_place(std::vector<Move>& moves, int32_t first_kernel) {
 // Copies such that no source is overwritten before it is read; a ring of values that trade places
 // is opened by saving one.
 void Lowerer::copy_results(std::vector<Move> moves, const Node& node) {
-  std::unordered_map<BufferId, int> readers;      // moves to come that read the buffer
+  std::unordered_map<BufferId, int> readers;       // moves to come that read the buffer
   std::unordered_map<BufferId, size_t> writer_of;  // move whose target it is
   for (size_t i = 0; i < moves.size(); ++i) {
     ++readers[moves[i].source.buffer];

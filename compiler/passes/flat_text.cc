@@ -33,7 +33,9 @@ std::string line_of(const Node& node, size_t number) {
 }
 
 std::string_view name_of(RegionKind kind) {
-  return kind == RegionKind::kCondition ? "condition" : kind == RegionKind::kBody ? "body" : "branch";
+  return kind == RegionKind::kCondition ? "condition"
+         : kind == RegionKind::kBody    ? "body"
+                                        : "branch";
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ bool same_node(const Node& a, const Node& b) {
 // Builds a Flat. One run() per object.
 class Flattener {
  public:
-  Flattener(const Graph& graph, const FlatOptions& options) : graph_(graph), options_(options), pass_through_(graph) {
+  Flattener(const Graph& graph, const FlatOptions& options)
+      : graph_(graph), options_(options), pass_through_(graph) {
     flat_.graph_ = &graph;
     flat_.nodes_.reserve(graph.size());
     flat_.regions_.emplace_back();
@@ -235,8 +236,9 @@ class Flattener {
         if (lifted != nullptr) {
           return not_mapped(value);
         }
-        return instruction.opcode == Opcode::kWhile ? flatten_while(value, instruction, operands[0])
-                                                    : flatten_conditional(value, instruction, operands);
+        return instruction.opcode == Opcode::kWhile
+                   ? flatten_while(value, instruction, operands[0])
+                   : flatten_conditional(value, instruction, operands);
       default:
         return lifted == nullptr ? plain(value, instruction, operands)
                                  : lift(value, instruction, operands, *lifted);
@@ -361,8 +363,9 @@ class Flattener {
                                      const std::vector<Values>& operands) {
     const Ref selector = operands[0][0];
     const size_t branches = operands.size() - 1;
-    if (options_.fold && flat_[selector.node].opcode == Opcode::kConstant) {
-      const size_t taken = constant_branch(selector, branches);
+    const bool known = options_.fold && flat_[selector.node].opcode == Opcode::kConstant;
+    if (branches == 1 || known) {
+      const size_t taken = branches == 1 ? 0 : constant_branch(selector, branches);
       return inline_computation(callee(instruction, taken), {operands[taken + 1]}, nullptr);
     }
     std::vector<int32_t> regions;
@@ -651,11 +654,11 @@ class Flattener {
   FlatOptions options_;
   Flat flat_;
   PassThrough pass_through_;
-  int32_t current_ = 0;              // region that is being filled
+  int32_t current_ = 0;               // region that is being filled
   std::vector<int32_t> depth_ = {0};  // of the regions
-  std::vector<int64_t> stored_;      // by node: bytes of memory that its results are views of
-  std::vector<int> graph_uses_;  // by value of the graph
-  size_t steps_ = 0;             // instructions inlined so far
+  std::vector<int64_t> stored_;       // by node: bytes of memory that its results are views of
+  std::vector<int> graph_uses_;       // by value of the graph
+  size_t steps_ = 0;                  // instructions inlined so far
   std::unordered_multimap<uint64_t, int32_t> by_hash_;  // nodes of regions that are being filled
   std::vector<std::vector<std::pair<uint64_t, int32_t>>> hashes_ =  // those of each region
       std::vector<std::vector<std::pair<uint64_t, int32_t>>>(1);

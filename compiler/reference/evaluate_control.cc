@@ -28,8 +28,8 @@ Status evaluate_while(Operation& operation) {
       return ok_status();
     }
     if (--budget.iterations < 0) {
-      return hir::unsupported(format("loops ran {} times; the interpreter goes no further",
-                                     Budget::kIterations));
+      return hir::unsupported(
+          format("loops ran {} times; the interpreter goes no further", Budget::kIterations));
     }
     ONRT_ASSIGN_OR_RETURN(state[0],
                           interpret(operation.graph, callee(operation, 1), state, &budget));

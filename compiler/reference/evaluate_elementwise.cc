@@ -47,8 +47,8 @@ Status evaluate_map(Operation& operation) {
       scalar.copy_element(0, *operand, i);
       arguments.push_back({scalar});
     }
-    ONRT_ASSIGN_OR_RETURN(const Tensors value,
-                          interpret(operation.graph, operation.callee(), arguments, operation.budget));
+    ONRT_ASSIGN_OR_RETURN(const Tensors value, interpret(operation.graph, operation.callee(),
+                                                         arguments, operation.budget));
     result.copy_element(i, value[0], 0);
   }
   return ok_status();

@@ -79,7 +79,8 @@ class Combiner {
         arguments.push_back({make_scalar(type(i), (*row)[i])});
       }
     }
-    Result<Tensors> values = interpret(operation_.graph, operation_.callee(), arguments, operation_.budget);
+    Result<Tensors> values =
+        interpret(operation_.graph, operation_.callee(), arguments, operation_.budget);
     if (!values.ok()) {
       status = std::move(values).status();
       return;

@@ -42,8 +42,8 @@ Status evaluate_call(Operation& operation) {
     }
     arguments.push_back(std::move(argument));
   }
-  ONRT_ASSIGN_OR_RETURN(operation.results,
-                        interpret(operation.graph, operation.callee(), arguments, operation.budget));
+  ONRT_ASSIGN_OR_RETURN(operation.results, interpret(operation.graph, operation.callee(), arguments,
+                                                     operation.budget));
   return ok_status();
 }
 

@@ -27,7 +27,7 @@ struct Operation {
   hir::Opcode opcode;
   std::span<const hir::Attribute> attributes;
   std::vector<const Tensor*> operands;
-  Tensors results;          // of the right types, zeros
+  Tensors results;           // of the right types, zeros
   Budget* budget = nullptr;  // of loops inside; null: they have one of their own
 
   const Tensor& operand(size_t i) const { return *operands[i]; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <utility>
 
 #include "compiler/hir/scalar.h"
 #include "compiler/reference/interpreter.h"
@@ -19,6 +20,8 @@ using hir::ValueId;
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t kMostElements = 4000;
+constexpr int kDeepest = 3;               // loops and conditionals inside each other
+constexpr hir::ComputationId kHere = -1;  // the computation that is being filled
 constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kF32, Dtype::kF32,  Dtype::kBF16,
                             Dtype::kF16, Dtype::kS32, Dtype::kS32,  Dtype::kS64,
                             Dtype::kU8,  Dtype::kU32, Dtype::kPred, Dtype::kS8};
@@ -91,21 +94,22 @@ class Generator {
 
   ValueId add(Opcode opcode, const std::vector<ValueId>& operands, ShapeId shape_id,
               const std::vector<Attribute>& attributes = {},
-              hir::ComputationId computation = hir::kEntry) {
+              hir::ComputationId computation = kHere) {
+    computation = computation == kHere ? here_ : computation;
     const Result<ValueId> made =
         graph_->append({computation, opcode, operands, shape_id, attributes});
     if (!made.ok()) {
       std::fprintf(stderr, "random graph: %s\n", std::string(made.status().message()).c_str());
       std::abort();
     }
-    if (computation == hir::kEntry) {
+    if (computation == here_) {
       values_.push_back(*made);
     }
     return *made;
   }
   ValueId add(Opcode opcode, const std::vector<ValueId>& operands, Dtype type, const Ints& result,
               const std::vector<Attribute>& attributes = {},
-              hir::ComputationId computation = hir::kEntry) {
+              hir::ComputationId computation = kHere) {
     return add(opcode, operands, *graph_->shapes().array(type, result), attributes, computation);
   }
 
@@ -167,6 +171,9 @@ class Generator {
 
   void add_operation() {
     const ValueId value = chance(60) ? values_.back() : pick(values_);
+    if (options_.control && depth_ < kDeepest && chance(depth_ == 0 ? 25 : 15)) {
+      return chance(60) ? add_loop() : add_conditional();
+    }
     switch (between(0, 19)) {
       case 0:
       case 1:
@@ -615,6 +622,156 @@ class Generator {
          {AttributeKey::kCalled, callee, {}}});
   }
 
+  // A new computation of one parameter, which `fill` gives operations and a root.
+  template <class Fill>
+  int64_t nested(const char* name, ShapeId parameter, Fill fill) {
+    const auto id = *graph_->add_computation(name);
+    const hir::ComputationId outer = std::exchange(here_, id);
+    std::vector<ValueId> outer_values = std::exchange(values_, {});
+    ++depth_;
+    const int64_t zero = 0;
+    const ValueId value =
+        add(Opcode::kParameter, {}, parameter, {{AttributeKey::kParameterNumber, {&zero, 1}, {}}});
+    if (!shape(value).is_array()) {
+      values_.pop_back();
+    }
+    (void)graph_->set_root(id, fill(value));
+    --depth_;
+    values_ = std::move(outer_values);
+    here_ = outer;
+    return id;
+  }
+
+  ValueId element(ValueId tuple, int64_t i) {
+    return add(Opcode::kGetTupleElement, {tuple}, shape(tuple).elements[static_cast<size_t>(i)],
+               {{AttributeKey::kTupleIndex, {&i, 1}, {}}});
+  }
+
+  // A tuple is no operand for other operations.
+  ValueId tuple(const std::vector<ValueId>& elements) {
+    std::vector<ShapeId> shapes;
+    for (const ValueId value : elements) {
+      shapes.push_back((*graph_)[value].shape);
+    }
+    const ValueId made = add(Opcode::kTuple, elements, *graph_->shapes().tuple(shapes));
+    values_.pop_back();
+    return made;
+  }
+
+  // Values of the current computation as ((first), the others...).
+  ValueId state_of(const std::vector<ValueId>& values) {
+    std::vector<ValueId> elements = {tuple({values[0]})};
+    elements.insert(elements.end(), values.begin() + 1, values.end());
+    return tuple(elements);
+  }
+  std::vector<ValueId> values_of(ValueId state) {
+    const auto count = static_cast<int64_t>(shape(state).elements.size());
+    const ValueId first = element(state, 0);
+    values_.pop_back();
+    std::vector<ValueId> made = {element(first, 0)};
+    for (int64_t i = 1; i < count; ++i) {
+      made.push_back(element(state, i));
+    }
+    return made;
+  }
+
+  ValueId number(int32_t value) {
+    const Bytes data = bytes_of<int32_t>({value});
+    return add(Opcode::kConstant, {}, Dtype::kS32, {}, {{AttributeKey::kLiteral, {}, data}});
+  }
+
+  // What carried value `i` becomes: itself, another one, or what the body has made.
+  ValueId next_value(const std::vector<ValueId>& carried, size_t i) {
+    const int choice = between(0, 9);
+    if (choice < 2) {
+      return carried[i];
+    }
+    if (choice < 4) {
+      for (const ValueId other : carried) {
+        if (other != carried[i] && (*graph_)[other].shape == (*graph_)[carried[i]].shape) {
+          return other;
+        }
+      }
+    }
+    if (choice < 7 && options_.indexed && !dims(carried[i]).empty()) {
+      add_dynamic_update_slice(carried[i]);
+      return values_.back();
+    }
+    return like(dtype(carried[i]), dims(carried[i]));
+  }
+
+  void add_loop() {
+    std::vector<ValueId> init = {number(between(0, 2))};
+    const int count = between(1, 5);
+    for (int i = 0; i < count; ++i) {
+      init.push_back(pick(values_));
+    }
+    const ValueId before = state_of(init);
+    const ShapeId state = (*graph_)[before].shape;
+    const int64_t condition = nested("condition", state, [&](ValueId parameter) {
+      const std::vector<ValueId> values = values_of(parameter);
+      if (chance(30)) {
+        add_operation();
+      }
+      const std::string_view less = "LT";
+      return add(Opcode::kCompare, {values[0], number(between(0, 4))}, Dtype::kPred, {},
+                 {{AttributeKey::kComparison, {}, std::as_bytes(std::span(less))}});
+    });
+    const int64_t body = nested("body", state, [&](ValueId parameter) {
+      std::vector<ValueId> values = values_of(parameter);
+      for (int i = between(1, 6); i > 0; --i) {
+        add_operation();
+      }
+      const std::vector<ValueId> carried = values;
+      for (size_t i = 1; i < values.size(); ++i) {
+        values[i] = next_value(carried, i);
+      }
+      values[0] = add(Opcode::kAdd, {values[0], number(between(1, 2))}, Dtype::kS32, {});
+      return state_of(values);
+    });
+    const Ints callees = {condition, body};
+    const ValueId loop =
+        add(Opcode::kWhile, {before}, state, {{AttributeKey::kCalled, callees, {}}});
+    values_.pop_back();
+    values_of(loop);
+  }
+
+  void add_conditional() {
+    std::vector<ValueId> results = {pick(values_)};  // their types; no values are taken from here
+    while (chance(60)) {
+      results.push_back(pick(values_));
+    }
+    const bool two_way = chance(50);
+    const int branches = two_way ? 2 : between(1, 4);
+    std::vector<ValueId> operands = {two_way ? like(Dtype::kPred, {}) : like(Dtype::kS32, {})};
+    Ints callees;
+    ShapeId shape_id = -1;
+    for (int i = 0; i < branches; ++i) {
+      std::vector<ValueId> given = {pick(values_), pick(values_), results[0]};
+      operands.push_back(state_of(given));
+      callees.push_back(nested("branch", (*graph_)[operands.back()].shape, [&](ValueId parameter) {
+        std::vector<ValueId> made = values_of(parameter);
+        const ValueId last = made.back();
+        for (int k = between(0, 4); k > 0; --k) {
+          add_operation();
+        }
+        made.clear();
+        for (const ValueId result : results) {
+          made.push_back(chance(20) && (*graph_)[result].shape == (*graph_)[last].shape
+                             ? last
+                             : like(dtype(result), dims(result)));
+        }
+        const ValueId root = state_of(made);
+        shape_id = (*graph_)[root].shape;
+        return root;
+      }));
+    }
+    const ValueId chosen =
+        add(Opcode::kConditional, operands, shape_id, {{AttributeKey::kCalled, callees, {}}});
+    values_.pop_back();
+    values_of(chosen);
+  }
+
   void finish() {
     std::vector<ValueId> outputs = {values_.back()};
     const int more = between(0, 3);
@@ -642,7 +799,9 @@ class Generator {
   std::mt19937_64 random_;
   RandomOptions options_;
   std::unique_ptr<hir::Graph> graph_;
-  std::vector<ValueId> values_;
+  hir::ComputationId here_ = hir::kEntry;
+  int depth_ = 0;                // of here_
+  std::vector<ValueId> values_;  // of here_
   std::vector<Bytes> inputs_;
 };
 

@@ -20,6 +20,7 @@ struct RandomOptions {
   int operations = 12;
   bool products = true;  // reduce, dot
   bool indexed = true;   // gather, scatter, dynamic slices
+  bool control = false;  // loops of a few turns, conditionals, one inside the other
 };
 
 // The same seed and options give the same case.
