@@ -6,6 +6,7 @@
 #include "emulator/exec/index_shape.h"
 #include "emulator/exec/index_walk.h"
 #include "emulator/exec/layout.h"
+#include "emulator/exec/window_offsets.h"
 
 namespace onrt {
 namespace {
@@ -35,6 +36,11 @@ class GatherExecutor final : public Executor {
     const Strides strides[] = {from, to};
     window_ = make_nest(shape_.window_sizes, strides, LoopOrder::kFree);
     vectors_ = count_of(shape_.batch_dims);
+    Strides batch[3] = {};
+    std::ranges::copy(shape_.batch_indices_strides, batch[0].begin());
+    std::ranges::copy(shape_.batch_whole_strides, batch[1].begin());
+    std::ranges::copy(shape_.batch_result_strides, batch[2].begin());
+    line_ = make_nest(shape_.batch_dims, batch, LoopOrder::kKept);
     // A collapsed dimension of an empty operand has slice size 0.
     empty_ = vectors_ == 0 || window_.elements == 0 ||
              std::ranges::any_of(shape_.start_limits, [](int64_t limit) { return limit < 0; });
@@ -48,6 +54,12 @@ class GatherExecutor final : public Executor {
     const std::byte* indices = context.at(indices_);
     std::byte* output = context.at(output_);
     const int64_t work = window_.elements * width_ * 2 + 32;
+    if (window_.elements == 1 && line_.rank == 1) {
+      return for_units(context, vectors_, work, [&](int64_t first, int64_t last) {
+        gather_elements(output, operand, indices, first, last);
+        return true;
+      });
+    }
     return for_units(context, vectors_, work, [&](int64_t first, int64_t last) {
       IndexLoop batch(shape_.batch_dims, first);
       for (int64_t v = first; v < last; ++v, batch.advance()) {
@@ -63,6 +75,42 @@ class GatherExecutor final : public Executor {
 
  private:
   int64_t index_width() const { return dtype_bytes(indices_.dtype); }
+
+  // Windows of one element, index vectors at even distances.
+  void gather_elements(std::byte* output, const std::byte* operand, const std::byte* indices,
+                       int64_t first, int64_t last) const {
+    constexpr int64_t kBatch = 1024;
+    int64_t offsets[kBatch];
+    for (int64_t v = first; v < last; v += kBatch) {
+      const int64_t n = std::min(kBatch, last - v);
+      window_offsets(shape_, indices_.dtype, indices + v * line_.inner_stride(0) * index_width(),
+                     line_.inner_stride(0), static_cast<size_t>(n), OutOfRange::kClamp, offsets);
+      std::byte* out = output + v * line_.inner_stride(2) * width_;
+      const std::byte* in = operand + v * line_.inner_stride(1) * width_;
+      switch (width_) {
+        case 1:
+          copy_elements<uint8_t>(out, in, offsets, n);
+          break;
+        case 2:
+          copy_elements<uint16_t>(out, in, offsets, n);
+          break;
+        case 4:
+          copy_elements<uint32_t>(out, in, offsets, n);
+          break;
+        default:
+          copy_elements<uint64_t>(out, in, offsets, n);
+      }
+    }
+  }
+
+  template <class T>
+  void copy_elements(std::byte* out, const std::byte* in, const int64_t* offsets, int64_t n) const {
+    auto* to = reinterpret_cast<T*>(out);
+    const auto* from = reinterpret_cast<const T*>(in);
+    for (int64_t i = 0; i < n; ++i) {
+      to[i * line_.inner_stride(2)] = from[offsets[i] + i * line_.inner_stride(1)];
+    }
+  }
 
   int64_t start_of(const std::byte* vector) const {
     int64_t at = 0;
@@ -105,6 +153,7 @@ class GatherExecutor final : public Executor {
   int64_t width_;
   IndexShape shape_;
   LoopNest window_;
+  LoopNest line_;  // over the index vectors: indices, operand, output
   int64_t vectors_ = 0;
   bool empty_ = false;
 };

@@ -227,5 +227,64 @@ TEST(Scatter, RandomDimensionNumbersEqualTheDefinition) {
   }
 }
 
+TEST(Gather, SingleElementsEqualTheDefinition) {
+  std::mt19937 random(16);
+  for (int round = 0; round < 60; ++round) {
+    ProgramBuilder builder(random);
+    const Dtype dtype = builder.any_type();
+    Program program;
+    const int64_t whole[] = {3, 5};
+    const int64_t vectors = 1 + builder.below(3000);
+    const int64_t indices[] = {vectors, 2};
+    ncx::Gather op;
+    op.operand = builder.view(program, dtype, whole, ncx::SlotUsage::kInput);
+    op.indices = builder.view(program, builder.any_integer(), indices, ncx::SlotUsage::kInput);
+    op.output = builder.view(program, dtype, {&vectors, 1}, ncx::SlotUsage::kOutput);
+    op.collapsed_slice_dims = {0, 1};
+    op.start_index_map = {1, 0};
+    op.index_vector_dim = 1;
+    op.slice_sizes = {1, 1};
+    program.blocks.emplace_back().instructions.push_back({op});
+    Memory memory = random_memory(program, random);
+    randomise_indices(memory.io[1], op.indices.dtype, random);
+    ASSERT_EQ(testing::compare_with_oracle(program, memory), "") << "round " << round;
+  }
+}
+
+// Windows of one element take a path of their own (element_scatter.h).
+TEST(Scatter, SingleElementsAreCombinedInOrder) {
+  std::mt19937 random(15);
+  constexpr ScalarOp kCombiners[] = {ScalarOp::kConstant, ScalarOp::kAdd,     ScalarOp::kMultiply,
+                                     ScalarOp::kMaximum,  ScalarOp::kMinimum, ScalarOp::kSubtract};
+  constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kS32, Dtype::kU32,
+                              Dtype::kS64, Dtype::kU64, Dtype::kBF16};
+  for (const Dtype dtype : kTypes) {
+    for (const ScalarOp combiner : kCombiners) {
+      ProgramBuilder builder(random);
+      Program program;
+      ncx::Scatter op;
+      const int64_t whole[] = {3, 5};
+      const int64_t updates[] = {4, 500};
+      const int64_t indices[] = {4, 500, 2};
+      op.outputs = {builder.view(program, dtype, whole, ncx::SlotUsage::kOutput)};
+      op.updates = {builder.view(program, dtype, updates, ncx::SlotUsage::kInput)};
+      op.indices = builder.view(program, builder.any_integer(), indices, ncx::SlotUsage::kInput);
+      if (combiner == ScalarOp::kConstant) {
+        op.combiner.results = {1};
+      } else {
+        op.combiner.ops = {{combiner, dtype, {0, 1, 0}, 0}};
+        op.combiner.results = {2};
+      }
+      op.inserted_window_dims = {0, 1};
+      op.scatter_dims_to_operand_dims = {1, 0};
+      op.index_vector_dim = 2;
+      program.blocks.emplace_back().instructions.push_back({op});
+      Memory memory = random_memory(program, random);
+      randomise_indices(memory.io[op.indices.slot], op.indices.dtype, random);
+      ASSERT_EQ(testing::compare_with_oracle(program, memory), "");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace onrt

@@ -4,6 +4,7 @@
 // the index vectors.
 #include <cstring>
 
+#include "emulator/exec/element_scatter.h"
 #include "emulator/exec/executor.h"
 #include "emulator/exec/index_shape.h"
 #include "emulator/exec/index_walk.h"
@@ -204,7 +205,8 @@ class ScatterExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_executor(const ncx::Scatter& op, const ExecutorOptions& options) {
-  return std::make_unique<ScatterExecutor>(op, options);
+  std::unique_ptr<Executor> elements = make_element_scatter(op);
+  return elements != nullptr ? std::move(elements) : std::make_unique<ScatterExecutor>(op, options);
 }
 
 }  // namespace onrt

@@ -223,6 +223,13 @@ void load_strided_loop(void* out, const void* in, int64_t stride, size_t n) {
   using E = Element<kType>;
   auto* o = static_cast<typename E::Register*>(out);
   const auto* x = static_cast<const typename E::Memory*>(in);
+  if (stride == 0) {  // a broadcast: by far the most frequent
+    const typename E::Register value = E::load(x[0]);
+    for (size_t i = 0; i < n; ++i) {
+      o[i] = value;
+    }
+    return;
+  }
   for (size_t i = 0; i < n; ++i) {
     o[i] = E::load(x[static_cast<int64_t>(i) * stride]);
   }
