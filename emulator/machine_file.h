@@ -11,14 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "emulator/fork_watch.h"
 #include "emulator/machine_control.h"
 #include "emulator/machine_place.h"
 #include "emulator/record_locks.h"
 #include "runtime/base/mutex.h"
 
 namespace onrt::emu {
-
-struct ProcessMachines;
 
 struct AttachOptions {
   int logical_core_size = 1;
@@ -124,7 +123,8 @@ class MachineFile {
   // Steps of attach().
   static Result<std::shared_ptr<MachineFile>> join_new(
       const Context& context, const MachinePlace& place, const Sharing& sharing,
-      const InstanceProfile& profile, const AttachOptions& options, ProcessMachines& machines);
+      const InstanceProfile& profile, const AttachOptions& options, ProcessMachines& machines)
+      ONRT_REQUIRES(machines.mutex);
   Status open_files(const Context& context) ONRT_REQUIRES(mutex_);
   Result<bool> still_in_place() const;
   Status join(const Context& context, const InstanceProfile& profile, const AttachOptions& options)
