@@ -154,7 +154,7 @@ Result<NeffPackage> compile_package(const hir::Graph& graph, const CompileOption
   package.name = graph.name().empty() ? "module" : graph.name();
   package.architecture = target.architecture;
   package.lnc_size = options.lnc == 0 ? target.default_lnc : options.lnc;
-  package.compiler_version = "opennrt " ONRT_VERSION_TEXT;
+  package.compiler_version = ONRT_VERSION_TEXT;
   package.tensors = std::move(compiled.tensors);
   NeffSubgraph& subgraph = package.subgraphs.emplace_back();
   subgraph.name = "sg00";

@@ -74,13 +74,15 @@ bool overlaps_itself(const View& view) {
     }
     if (view.dims[d] > 1) {
       const int64_t stride = view.strides[d];
-      dims[count++] = {
-          stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride),
-          static_cast<uint64_t>(view.dims[d] - 1)};
+      const Dim dim{stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride),
+                    static_cast<uint64_t>(view.dims[d] - 1)};
+      int at = count++;
+      for (; at > 0 && dims[at - 1].stride > dim.stride; --at) {
+        dims[at] = dims[at - 1];
+      }
+      dims[at] = dim;
     }
   }
-  std::sort(dims.begin(), dims.begin() + count,
-            [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
   uint64_t reached = 0;  // bounded by the view's space, which was checked
   for (int i = 0; i < count; ++i) {
     if (dims[i].stride <= reached) {

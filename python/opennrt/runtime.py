@@ -228,6 +228,7 @@ class Runtime:
     def __init__(self, framework: int = _FRAMEWORK_NONE) -> None:
         nrt_call("nrt_init", framework, b"", b"")
         self._open = True
+        self._models: weakref.WeakSet[Model] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         return self
@@ -241,9 +242,11 @@ class Runtime:
         self.close()
 
     def close(self) -> None:
-        """Gives the cores back. Tensors and models of this runtime are dead afterwards."""
+        """Unloads its models and gives the cores back. Its tensors are dead afterwards."""
         if self._open:
             self._open = False
+            for model in list(self._models):
+                model.unload()
             nrt().nrt_close()
 
     @property
@@ -256,7 +259,9 @@ class Runtime:
     def load(self, neff: bytes | str | os.PathLike, core: int = 0) -> Model:
         """Loads a NEFF from bytes or a file."""
         data = neff if isinstance(neff, bytes) else Path(neff).read_bytes()
-        return Model(data, core)
+        model = Model(data, core)
+        self._models.add(model)
+        return model
 
     def tensor(self, array: ArrayLike, core: int = 0, name: str = "") -> Tensor:
         """A device tensor with a copy of an array."""

@@ -2,6 +2,11 @@
 """Expected values come from NumPy."""
 
 import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import opennrt
@@ -104,3 +109,15 @@ def test_objects_may_outlive_the_runtime(runtime: opennrt.Runtime) -> None:
     del keep
     gc.collect()
     assert runtime.core_count > 0
+
+
+def test_closing_the_runtime_unloads_its_models(tmp_path: Path) -> None:
+    """The example of the package's documentation used to end with an error of nrt_unload."""
+    example = textwrap.dedent((opennrt.__doc__ or "").split("\n\n", 1)[1].split("\n\nSet ")[0])
+    package = Path(opennrt.__file__).resolve().parents[1]
+    environment = dict(os.environ, OPENNRT_MACHINE_DIR=str(tmp_path), PYTHONPATH=str(package))
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert done.returncode == 0 and "[1. 2. 3. 4.]" in done.stdout, done.stderr
+    assert "ERROR" not in done.stderr, done.stderr
