@@ -172,6 +172,69 @@ NRTCC_API void nrtcc_free(void* memory);
 NRTCC_API const char* nrtcc_last_warnings(void);
 
 /*
+ * A compile cache: the programs used last in memory, and if a folder is given, all of them on disk,
+ * shared by processes. Equal are graphs that differ only in names of the module, of instructions
+ * and of computations, in source locations, in dead values and in the order of independent
+ * operations, if the options are equal; a cached NEFF carries the names of the graph that was
+ * compiled first. Failures are not kept. Whatever is wrong with the folder, compilation goes on
+ * without it, and says so once in nrtcc_last_warnings(). One cache serves any number of threads.
+ */
+typedef struct nrtcc_cache nrtcc_cache_t;
+
+typedef struct {
+  size_t struct_size;   /* sizeof(nrtcc_cache_options_t) of the caller */
+  const char* folder;   /* path or file:// URL; NULL or "": in memory only */
+  int64_t disk_bytes;   /* 0: OPENNRT_COMPILE_CACHE_SIZE, which is 4 GiB if not set; -1: no limit */
+  int64_t memory_bytes; /* 0: 256 MiB; -1: nothing is kept in memory */
+  int64_t memory_programs; /* 0: 4096 */
+} nrtcc_cache_options_t;
+
+typedef enum {
+  NRTCC_COMPILED = 0,
+  NRTCC_FROM_MEMORY = 1, /* or from another thread that compiled it at the same time */
+  NRTCC_FROM_DISK = 2
+} nrtcc_origin_t;
+
+typedef struct {
+  size_t
+      struct_size; /* sizeof(nrtcc_cache_stats_t) of the caller; fields beyond it are not written */
+  uint64_t memory_hits;
+  uint64_t memory_waits; /* of the hits: for another thread's compilation */
+  uint64_t memory_evictions;
+  uint64_t memory_programs; /* now in memory */
+  uint64_t memory_bytes;    /* now in memory */
+  uint64_t disk_hits;
+  uint64_t disk_stores;    /* written by this cache */
+  uint64_t disk_evictions; /* removed by this cache */
+  uint64_t disk_damaged;   /* found damaged and compiled again */
+  uint64_t compiled;
+  uint64_t failed;   /* compilations */
+  int32_t disk_used; /* 0: no folder was given, or it can't be used: nrtcc_cache_problem() */
+} nrtcc_cache_stats_t;
+
+/* `options` may be NULL. An unusable folder is no failure. */
+NRTCC_API nrtcc_status_t nrtcc_cache_open(const nrtcc_cache_options_t* options,
+                                          nrtcc_cache_t** cache);
+/* No call may be using the cache. NULL is fine. */
+NRTCC_API void nrtcc_cache_close(nrtcc_cache_t* cache);
+/*
+ * As nrtcc_compile(), from the cache if it is there. `cache` NULL: compiles; `origin` may be NULL.
+ * With a dump_dir it always compiles.
+ */
+NRTCC_API nrtcc_status_t nrtcc_compile_cached(nrtcc_cache_t* cache, const nrtcc_graph_t* graph,
+                                              const nrtcc_options_t* options, uint8_t** neff,
+                                              size_t* size, nrtcc_origin_t* origin);
+NRTCC_API nrtcc_status_t nrtcc_cache_stats(const nrtcc_cache_t* cache, nrtcc_cache_stats_t* stats);
+/* Why the folder isn't used (folder and reason); "" if it is. Free with nrtcc_free(). */
+NRTCC_API nrtcc_status_t nrtcc_cache_problem(const nrtcc_cache_t* cache, char** text);
+/*
+ * What graph and options are known by in every cache: two SHA-256 digests in hexadecimal with a
+ * '+' between. The version of the compiler is not in it. Free with nrtcc_free().
+ */
+NRTCC_API nrtcc_status_t nrtcc_cache_key(const nrtcc_graph_t* graph, const nrtcc_options_t* options,
+                                         char** text);
+
+/*
  * The reference interpreter: slow, obvious, the oracle. inputs[i] is parameter i, outputs[i] the
  * i-th root element; both dense row-major and of exactly the shape's size.
  */

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <string>
 #include <system_error>
@@ -12,6 +13,7 @@
 
 #include "compiler/hlo/export.h"
 #include "compiler/hlo/import.h"
+#include "compiler/hlo/neuronx_cc/cache_command.h"
 #include "compiler/hlo/neuronx_cc/files.h"
 #include "compiler/hlo/neuronx_cc/options.h"
 #include "compiler/hlo/neuronx_cc/report.h"
@@ -21,7 +23,6 @@
 namespace onrt::cc {
 namespace {
 
-constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -55,6 +56,41 @@ void report_lines(std::string_view text, Report& report) {
   }
 }
 
+struct CloseCache {
+  void operator()(nrtcc_cache_t* cache) const { nrtcc_cache_close(cache); }
+};
+using CachePtr = std::unique_ptr<nrtcc_cache_t, CloseCache>;
+
+// Null if nobody asked for one. One program a process: none is kept in memory.
+Result<CachePtr> open_cache(const Options& options) {
+  const std::string folder = cache_folder(options);
+  if (folder.empty()) {
+    return CachePtr();
+  }
+  const nrtcc_cache_options_t cache_options = {.struct_size = sizeof(nrtcc_cache_options_t),
+                                               .folder = folder.c_str(),
+                                               .disk_bytes = 0,
+                                               .memory_bytes = -1,
+                                               .memory_programs = 0};
+  nrtcc_cache_t* cache = nullptr;
+  if (nrtcc_cache_open(&cache_options, &cache) != NRTCC_OK) {
+    return Status(NRT_FAILURE, nrtcc_last_error());
+  }
+  return CachePtr(cache);
+}
+
+// What the log says about a success.
+std::string outcome_text(const Options& options, bool has_cache, nrtcc_origin_t origin,
+                         const std::string& target, double milliseconds, size_t size) {
+  if (origin == NRTCC_FROM_DISK) {
+    return format("cache hit: '{}' had it, {:.2f} ms: {} bytes", cache_folder(options),
+                  milliseconds, size);
+  }
+  return format("{}compiled for {} in {:.2f} ms: {} bytes",
+                has_cache ? format("cache miss in '{}': ", cache_folder(options)) : "", target,
+                milliseconds, size);
+}
+
 Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const std::string& target,
                      Report& report) {
   const std::string dump = options.save_temps ? temps_folder(options.output) : "";
@@ -72,15 +108,18 @@ Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const s
       .auto_cast_type = options.auto_cast_type == "fp16" ? NRTCC_F16 : NRTCC_BF16,
       .dump_dir = dump.empty() ? nullptr : dump.c_str(),
   };
+  ONRT_ASSIGN_OR_RETURN(const CachePtr cache, open_cache(options));
   uint8_t* neff = nullptr;
   size_t size = 0;
+  nrtcc_origin_t origin = NRTCC_COMPILED;
   const Stopwatch watch;
-  if (nrtcc_compile(graph, &compile_options, &neff, &size) != NRTCC_OK) {
+  if (nrtcc_compile_cached(cache.get(), graph, &compile_options, &neff, &size, &origin) !=
+      NRTCC_OK) {
     return Status(NRT_FAILURE, nrtcc_last_error());
   }
   report_lines(nrtcc_last_warnings(), report);
-  report.write(Verbosity::kInfo, format("compiled for {} in {:.2f} ms: {} bytes", target,
-                                        watch.milliseconds(), size));
+  report.write(Verbosity::kInfo,
+               outcome_text(options, cache != nullptr, origin, target, watch.milliseconds(), size));
   Status status = write_file(options.output, std::as_bytes(std::span(neff, size)));
   nrtcc_free(neff);
   return status;
@@ -163,6 +202,8 @@ int run(const std::vector<std::string>& arguments) {
       return run_list_operators();
     case Command::kExportHlo:
       return run_export(*options);
+    case Command::kCache:
+      return run_cache(*options);
     case Command::kCompile:
       break;
   }

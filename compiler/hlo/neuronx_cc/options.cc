@@ -76,6 +76,21 @@ Status set_uncompressed(Options& options, const std::string&) {
   return ok_status();
 }
 
+Status set_cache_dir(Options& options, const std::string& value) {
+  options.cache_dir = value;
+  return value.empty() ? usage("--cache-dir needs the name of a folder") : ok_status();
+}
+
+Status set_no_cache(Options& options, const std::string&) {
+  options.no_cache = true;
+  return ok_status();
+}
+
+Status set_json(Options& options, const std::string&) {
+  options.json = true;
+  return ok_status();
+}
+
 Status set_pipeline(Options& options, const std::string& value) {
   if (value == "SaveTemps") {
     options.save_temps = true;
@@ -143,6 +158,14 @@ constexpr std::array kCompileFlags = {
     Flag{"--enable-experimental-O1", Takes::kNothing, "", ignore, ""},
     Flag{"--pipeline", Takes::kWords, "", set_pipeline,
          "stages to run: compile, SaveTemps (keeps the text of every stage)"},
+    Flag{"--cache-dir", Takes::kValue, "", set_cache_dir,
+         "folder of compiled programs to look in first (default: NEURON_COMPILE_CACHE_URL if set)"},
+    Flag{"--cache_dir", Takes::kValue, "", set_cache_dir, ""},
+    Flag{"--no-cache", Takes::kNothing, "", set_no_cache,
+         "compile even if NEURON_COMPILE_CACHE_URL is set"},
+    Flag{"--no_cache", Takes::kNothing, "", set_no_cache, ""},
+    Flag{"--retry_failed_compilation", Takes::kNothing, "", ignore,
+         "accepted; failures are never cached"},
     Flag{"--tensorizer-options", Takes::kValue, "", ignore, ""},
     Flag{"--hlo2tensorizer-options", Takes::kValue, "", ignore, ""},
     Flag{"--logfile", Takes::kValue, "", set_logfile,
@@ -156,6 +179,13 @@ constexpr std::array kListFlags = {
 };
 
 constexpr std::array<Flag, 0> kExportFlags = {};
+
+constexpr std::array kCacheFlags = {
+    Flag{"--cache-dir", Takes::kValue, "", set_cache_dir,
+         "the folder (default: NEURON_COMPILE_CACHE_URL, else /var/tmp/neuron-compile-cache)"},
+    Flag{"--cache_dir", Takes::kValue, "", set_cache_dir, ""},
+    Flag{"--json", Takes::kNothing, "", set_json, "print JSON"},
+};
 
 struct CommandRow {
   std::string_view name;
@@ -175,6 +205,9 @@ constexpr std::array kCommands = {
     CommandRow{"export-hlo", Command::kExportHlo, kExportFlags,
                "neuronx-cc export-hlo GRAPH OUTPUT",
                "turn a graph in nrtcc's text form into a serialized HloModuleProto"},
+    CommandRow{"cache", Command::kCache, kCacheFlags,
+               "neuronx-cc cache list|info|clear [--cache-dir DIR] [--json]",
+               "look at, or empty, a folder of compiled programs"},
 };
 
 bool is_one_of(std::string_view value, std::string_view choices) {
@@ -320,6 +353,12 @@ Status Parser::take_unknown(const std::string& name, bool has_value) {
 }
 
 Status Parser::check() const {
+  if (command_.command == Command::kCache) {
+    const auto& words = options_.files;
+    return words.size() == 1 && is_one_of(words[0], "list|info|clear")
+               ? ok_status()
+               : usage("cache: expected one of list, info, clear");
+  }
   if (command_.command != Command::kExportHlo && options_.framework.empty()) {
     return usage(format("{}: --framework XLA is required", command_.name));
   }
@@ -358,7 +397,8 @@ std::string flag_help(const Flag& flag) {
 Result<Options> parse_options(std::span<const std::string> arguments) {
   Options options;
   if (arguments.empty()) {
-    return usage("no command; expected compile, list-operators, export-hlo, --help or --version");
+    return usage(
+        "no command; expected compile, list-operators, export-hlo, cache, --help or --version");
   }
   const std::string& first = arguments[0];
   if (first == "--help" || first == "-h" || first == "help") {
@@ -374,7 +414,7 @@ Result<Options> parse_options(std::span<const std::string> arguments) {
     }
   }
   return usage(
-      format("unknown command '{}'; expected compile, list-operators or export-hlo", first));
+      format("unknown command '{}'; expected compile, list-operators, export-hlo or cache", first));
 }
 
 std::string help_text(std::string_view topic) {

@@ -13,13 +13,14 @@
 
 namespace onrt::cc {
 
-enum class Command { kHelp, kVersion, kCompile, kListOperators, kExportHlo };
+enum class Command { kHelp, kVersion, kCompile, kListOperators, kExportHlo, kCache };
 enum class Verbosity { kDebug, kInfo, kWarning, kError, kCritical };
 
 struct Options {
   Command command = Command::kHelp;
-  std::string help_topic;          // of kHelp: "", "compile", ...
-  std::vector<std::string> files;  // model file, or input and output of export-hlo
+  std::string help_topic;  // of kHelp: "", "compile", ...
+  // Model file; input and output of export-hlo; list, clear or info of cache.
+  std::vector<std::string> files;
   std::string framework;
   std::string target;  // "": that of the machine
   std::string output = "file.neff";
@@ -32,6 +33,9 @@ struct Options {
   std::string auto_cast_type = "bf16";
   bool uncompressed = false;
   bool save_temps = false;
+  std::string cache_dir;  // "": NEURON_COMPILE_CACHE_URL
+  bool no_cache = false;
+  bool json = false;
   std::vector<std::string> warnings;  // flags that were accepted and have no effect
 };
 
@@ -39,7 +43,7 @@ struct Options {
 // Errors: NRT_INVALID with one line that names the flag, what it takes and what was given.
 Result<Options> parse_options(std::span<const std::string> arguments);
 
-// Text of --help for "", "compile", "list-operators" or "export-hlo".
+// Text of --help for "", "compile", "list-operators", "export-hlo" or "cache".
 std::string help_text(std::string_view topic);
 
 }  // namespace onrt::cc

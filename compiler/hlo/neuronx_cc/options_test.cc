@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "compiler/hlo/neuronx_cc/cache_command.h"
 #include "compiler/hlo/neuronx_cc/target.h"
 
 namespace onrt::cc {
@@ -123,6 +124,35 @@ TEST(NeuronxCcOptions, HelpNamesEveryPublishedFlag) {
     EXPECT_THAT(help, HasSubstr(flag));
   }
   EXPECT_THAT(help_text(""), HasSubstr("list-operators"));
+}
+
+TEST(NeuronxCcOptions, TakesTheFolderOfTheCacheByBothNames) {
+  EXPECT_EQ(parse_ok("compile m.pb --framework XLA").cache_dir, "");
+  EXPECT_EQ(parse_ok("compile m.pb --framework XLA --cache-dir /c").cache_dir, "/c");
+  const Options options =
+      parse_ok("compile m.pb --framework XLA --cache_dir=/c --no_cache --retry_failed_compilation");
+  EXPECT_EQ(options.cache_dir, "/c");
+  EXPECT_EQ(cache_folder(options), "");
+  EXPECT_THAT(parse_error("compile m.pb --framework XLA --cache-dir="), HasSubstr("--cache-dir"));
+}
+
+TEST(NeuronxCcOptions, TheOptionWinsOverTheEnvironment) {
+  ::setenv("NEURON_COMPILE_CACHE_URL", "/e", 1);
+  EXPECT_EQ(cache_folder(parse_ok("compile m.pb --framework XLA")), "/e");
+  EXPECT_EQ(cache_folder(parse_ok("compile m.pb --framework XLA --cache-dir /c")), "/c");
+  EXPECT_EQ(cache_folder(parse_ok("compile m.pb --framework XLA --no-cache")), "");
+  ::unsetenv("NEURON_COMPILE_CACHE_URL");
+  EXPECT_EQ(cache_folder(parse_ok("compile m.pb --framework XLA")), "");
+}
+
+TEST(NeuronxCcOptions, CacheTakesOneAction) {
+  const Options options = parse_ok("cache list --json --cache-dir /c");
+  EXPECT_EQ(options.command, Command::kCache);
+  EXPECT_THAT(options.files, ElementsAre("list"));
+  EXPECT_TRUE(options.json);
+  for (const char* line : {"cache", "cache list clear", "cache lis", "cache l|i"}) {
+    EXPECT_THAT(parse_error(line), HasSubstr("list, info, clear")) << line;
+  }
 }
 
 TEST(NeuronxCcTarget, ComesFromTheProductName) {
