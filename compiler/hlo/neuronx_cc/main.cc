@@ -79,16 +79,10 @@ Result<CachePtr> open_cache(const Options& options) {
   return CachePtr(cache);
 }
 
-// What the log says about a success.
-std::string outcome_text(const Options& options, bool has_cache, nrtcc_origin_t origin,
-                         const std::string& target, double milliseconds, size_t size) {
-  if (origin == NRTCC_FROM_DISK) {
-    return format("cache hit: '{}' had it, {:.2f} ms: {} bytes", cache_folder(options),
-                  milliseconds, size);
-  }
-  return format("{}compiled for {} in {:.2f} ms: {} bytes",
-                has_cache ? format("cache miss in '{}': ", cache_folder(options)) : "", target,
-                milliseconds, size);
+// Whether the folder is looked in; it may be unusable.
+bool uses_folder(const nrtcc_cache_t* cache) {
+  nrtcc_cache_stats_t stats = {.struct_size = sizeof(nrtcc_cache_stats_t)};
+  return cache != nullptr && nrtcc_cache_stats(cache, &stats) == NRTCC_OK && stats.disk_used != 0;
 }
 
 Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const std::string& target,
@@ -118,8 +112,15 @@ Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const s
     return Status(NRT_FAILURE, nrtcc_last_error());
   }
   report_lines(nrtcc_last_warnings(), report);
+  if (uses_folder(cache.get())) {
+    report.write(Verbosity::kInfo,
+                 format("cache {} in '{}'", origin == NRTCC_FROM_DISK ? "hit" : "miss",
+                        cache_folder(options)));
+  }
   report.write(Verbosity::kInfo,
-               outcome_text(options, cache != nullptr, origin, target, watch.milliseconds(), size));
+               format("{} for {} in {:.2f} ms: {} bytes",
+                      origin == NRTCC_FROM_DISK ? "taken from the cache" : "compiled", target,
+                      watch.milliseconds(), size));
   Status status = write_file(options.output, std::as_bytes(std::span(neff, size)));
   nrtcc_free(neff);
   return status;
