@@ -34,6 +34,15 @@ int main(int argc, char** argv) {
     check("load", nrt_load(bytes.data(), bytes.size(), 0, 1, &model));
     check("unload", nrt_unload(model));
   };
+  nrtcc_cache_t* cache = nullptr;
+  check("cache", nrtcc_cache_open(nullptr, &cache));
+  const auto from_cache = [&] {
+    uint8_t* bytes = nullptr;
+    size_t size = 0;
+    check("cached", nrtcc_compile_cached(cache, graph, nullptr, &bytes, &size, nullptr));
+    nrtcc_free(bytes);
+  };
+  from_cache();
   constexpr int kCalls = 201;
   onrt::bench::report({
       row_of("compile/build", "build a graph of 3 ops",
@@ -42,6 +51,8 @@ int main(int argc, char** argv) {
              0),
       row_of("compile/compile", "nrtcc_compile, 3 ops",
              onrt::bench::latency([&] { onrt::bench::compile(graph); }, kCalls), 0),
+      row_of("compile/cached", "nrtcc_compile_cached that hits in memory, 3 ops",
+             onrt::bench::latency(from_cache, kCalls), 10),
       row_of("compile/load", "nrt_load + nrt_unload, 3 ops",
              onrt::bench::latency([&] { load_and_unload(neff); }, kCalls), 0),
       row_of("compile/all", "build, compile, load and unload, 3 ops",
@@ -54,6 +65,7 @@ int main(int argc, char** argv) {
                  kCalls),
              200),
   });
+  nrtcc_cache_close(cache);
   nrtcc_graph_destroy(graph);
   return 0;
 }

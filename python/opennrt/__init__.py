@@ -14,11 +14,13 @@ Set OPENNRT_EMULATE (for example to trn2.3xlarge) where there is no Trainium.
 """
 
 from opennrt.bindings import CompileError, NeuronError, library_path
+from opennrt.cache import CompileCache
 from opennrt.dtypes import numpy_dtype
 from opennrt.graph import Computation, Graph, Value, compile_text
 from opennrt.runtime import Model, Runtime, Tensor, TensorInfo
 
 __all__ = [
+    "CompileCache",
     "CompileError",
     "Computation",
     "Graph",

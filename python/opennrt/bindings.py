@@ -152,6 +152,38 @@ class Options(ctypes.Structure):
     )
 
 
+class CacheOptions(ctypes.Structure):
+    """nrtcc_cache_options_t."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("folder", ctypes.c_char_p),
+        ("disk_bytes", ctypes.c_int64),
+        ("memory_bytes", ctypes.c_int64),
+        ("memory_programs", ctypes.c_int64),
+    )
+
+
+class CacheStats(ctypes.Structure):
+    """nrtcc_cache_stats_t."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("memory_hits", ctypes.c_uint64),
+        ("memory_waits", ctypes.c_uint64),
+        ("memory_evictions", ctypes.c_uint64),
+        ("memory_programs", ctypes.c_uint64),
+        ("memory_bytes", ctypes.c_uint64),
+        ("disk_hits", ctypes.c_uint64),
+        ("disk_stores", ctypes.c_uint64),
+        ("disk_evictions", ctypes.c_uint64),
+        ("disk_damaged", ctypes.c_uint64),
+        ("compiled", ctypes.c_uint64),
+        ("failed", ctypes.c_uint64),
+        ("disk_used", ctypes.c_int32),
+    )
+
+
 _P = ctypes.c_void_p
 _PP = ctypes.POINTER(ctypes.c_void_p)
 _NRT_FUNCTIONS = {
@@ -192,6 +224,18 @@ _NRTCC_FUNCTIONS = {
         ctypes.POINTER(ctypes.POINTER(ctypes.c_uint8)),
         ctypes.POINTER(ctypes.c_size_t),
     ),
+    "nrtcc_cache_open": (ctypes.POINTER(CacheOptions), _PP),
+    "nrtcc_compile_cached": (
+        _P,
+        _P,
+        ctypes.POINTER(Options),
+        ctypes.POINTER(ctypes.POINTER(ctypes.c_uint8)),
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.POINTER(ctypes.c_int),
+    ),
+    "nrtcc_cache_stats": (_P, ctypes.POINTER(CacheStats)),
+    "nrtcc_cache_problem": (_P, _PP),
+    "nrtcc_cache_key": (_P, ctypes.POINTER(Options), _PP),
     "nrtcc_interpret": (_P, _PP, ctypes.c_int32, _PP, ctypes.c_int32),
     "nrtcc_print": (_P, _PP),
     "nrtcc_parse": (ctypes.c_char_p, ctypes.c_size_t, _PP),
@@ -246,6 +290,11 @@ def nrtcc() -> ctypes.CDLL:
     library.nrtcc_opcode.restype = ctypes.c_int32
     library.nrtcc_last_error.argtypes = ()
     library.nrtcc_last_error.restype = ctypes.c_char_p
+    library.nrtcc_last_warnings.argtypes = ()
+    library.nrtcc_last_warnings.restype = ctypes.c_char_p
+    if hasattr(library, "nrtcc_cache_close"):  # not in an older library
+        library.nrtcc_cache_close.argtypes = (_P,)
+        library.nrtcc_cache_close.restype = None
     return library
 
 
@@ -268,3 +317,18 @@ def nrtcc_call(name: str, *arguments: object) -> None:
     status = getattr(library, name)(*arguments)
     if status != 0:
         raise CompileError(name, status, _text(library.nrtcc_last_error()))
+
+
+def nrtcc_text(name: str, *arguments: object) -> str:
+    """Calls a function of libnrtcc whose last parameter receives a text."""
+    text = ctypes.c_void_p()
+    nrtcc_call(name, *arguments, ctypes.byref(text))
+    try:
+        return _text(ctypes.cast(text, ctypes.c_char_p).value)
+    finally:
+        nrtcc().nrtcc_free(text)
+
+
+def nrtcc_warnings() -> list[str]:
+    """What the last successful compilation of this thread wants the user to know."""
+    return _text(nrtcc().nrtcc_last_warnings()).splitlines()

@@ -2,6 +2,7 @@
 """Graphs of HLO operations, built in memory or read from text, and their compilation to a NEFF."""
 
 import ctypes
+import warnings
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opennrt.bindings import Attribute, CompileError, Options, Shape, nrtcc, nrtcc_call
+from opennrt.bindings import (
+    Attribute,
+    CompileError,
+    Options,
+    Shape,
+    nrtcc,
+    nrtcc_call,
+    nrtcc_text,
+    nrtcc_warnings,
+)
+from opennrt.cache import CompileCache
 from opennrt.dtypes import Row, row_of
 
 # nrtcc_attr_key_t: name -> number. Values of `_INTS` are whole numbers or sequences of them, of
@@ -199,12 +210,7 @@ class Graph(Computation):
         return cls(_handle=handle)
 
     def __str__(self) -> str:
-        text = ctypes.c_void_p()
-        nrtcc_call("nrtcc_print", self.handle, ctypes.byref(text))
-        try:
-            return (ctypes.cast(text, ctypes.c_char_p).value or b"").decode()
-        finally:
-            nrtcc().nrtcc_free(text)
+        return nrtcc_text("nrtcc_print", self.handle)
 
     def computation(self, name: str) -> Computation:
         """A new computation to be called, e.g. by reduce(called=...)."""
@@ -234,8 +240,10 @@ class Graph(Computation):
         auto_cast: str = "none",
         auto_cast_type: str = "bf16",
         dump_dir: str | None = None,
+        cache: CompileCache | None = None,
     ) -> bytes:
-        """The NEFF. CompileError names the operation that can't be compiled."""
+        """The NEFF, from the cache if it has it. CompileError names the operation that can't be
+        compiled; what the compiler wants the user to know is a RuntimeWarning."""
         options = Options(
             struct_size=ctypes.sizeof(Options),
             target=target.encode(),
@@ -248,17 +256,18 @@ class Graph(Computation):
         )
         neff = ctypes.POINTER(ctypes.c_uint8)()
         size = ctypes.c_size_t()
-        nrtcc_call(
-            "nrtcc_compile",
-            self.handle,
-            ctypes.byref(options),
-            ctypes.byref(neff),
-            ctypes.byref(size),
-        )
+        wanted = (self.handle, ctypes.byref(options), ctypes.byref(neff), ctypes.byref(size))
+        if cache is None:
+            nrtcc_call("nrtcc_compile", *wanted)
+        else:
+            nrtcc_call("nrtcc_compile_cached", cache.handle, *wanted, None)
         try:
-            return ctypes.string_at(neff, size.value)
+            made = ctypes.string_at(neff, size.value)
         finally:
             nrtcc().nrtcc_free(neff)
+        for line in nrtcc_warnings():
+            warnings.warn(line, RuntimeWarning, stacklevel=2)
+        return made
 
     def interpret(self, *inputs: ArrayLike) -> list[np.ndarray]:
         """Outputs by the reference interpreter: slow, needs no device. For graphs built here."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -188,3 +189,35 @@ def test_the_python_package_installs(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (target / "neuronxcc" / "driver" / "CommandDriver.py").exists()
+
+
+def test_a_cache_is_used_when_asked_for(tmp_path: Path, add_module: Path) -> None:
+    folder = tmp_path / "cache"
+    compile_it = ["compile", add_module, "--framework", "XLA", "--verbose", "info", "--output"]
+    plain = run(*compile_it, "0.neff", cwd=tmp_path)
+    assert plain.returncode == 0 and "cache" not in plain.stdout
+    first = run(*compile_it, "1.neff", "--cache-dir", folder, cwd=tmp_path)
+    assert "cache miss" in first.stdout
+
+    # Other names of the module and of source lines.
+    def renamed(argument: jnp.ndarray) -> jnp.ndarray:
+        return argument + 1
+
+    add_module.write_bytes(module_of(renamed, np.ones(4, np.float32)))
+    again = run(*compile_it, "2.neff", cwd=tmp_path, NEURON_COMPILE_CACHE_URL=str(folder))
+    assert "cache hit" in again.stdout
+    made = [(tmp_path / f"{i}.neff").read_bytes() for i in range(3)]
+    assert made[0] == made[1] == made[2]
+    listed = json.loads(run("cache", "list", "--json", "--cache-dir", folder, cwd=tmp_path).stdout)
+    assert len(listed) == 1 and listed[0]["hits"] == 1
+    run("cache", "clear", cwd=tmp_path, NEURON_COMPILE_CACHE_URL=str(folder))
+    info = json.loads(run("cache", "info", "--json", "--cache-dir", folder, cwd=tmp_path).stdout)
+    assert info["entries"] == 0
+
+
+def test_a_folder_that_cannot_be_used_is_one_warning(tmp_path: Path, add_module: Path) -> None:
+    done = run(
+        "compile", add_module, "--framework", "XLA", "--cache-dir", "s3://bucket/x", cwd=tmp_path
+    )
+    assert done.returncode == 0 and (tmp_path / "file.neff").exists()
+    assert done.stderr.count("s3://bucket/x") == 1

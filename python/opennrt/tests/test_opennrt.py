@@ -103,6 +103,37 @@ def test_mistakes_name_what_is_wrong(runtime: opennrt.Runtime) -> None:
         graph.op("negate", p, colour=1)
 
 
+def test_a_cache_gives_the_same_bytes(tmp_path: Path) -> None:
+    neff = axpy().compile()
+    first = opennrt.CompileCache(tmp_path / "cache")
+    assert [axpy().compile(cache=first) for _ in range(3)] == [neff] * 3
+    assert first.problem == ""
+    assert {k: first.stats()[k] for k in ("compiled", "memory_hits", "disk_hits", "disk_used")} == {
+        "compiled": 1,
+        "memory_hits": 2,
+        "disk_hits": 0,
+        "disk_used": 1,
+    }
+    second = opennrt.CompileCache(f"file://{tmp_path}/cache")
+    assert axpy().compile(cache=second) == neff
+    assert axpy().compile(cache=second, optimization=0) != neff
+    assert second.stats()["disk_hits"] == 1 and second.stats()["compiled"] == 1
+
+
+def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURON_COMPILE_CACHE_URL", str(tmp_path / "cache"))
+    axpy().compile(cache=opennrt.CompileCache())
+    assert [p.name.split("-")[0] for p in (tmp_path / "cache").iterdir()] == ["neuronxcc"]
+    assert opennrt.CompileCache("").stats()["disk_used"] == 0
+
+
+def test_an_unusable_folder_is_a_warning() -> None:
+    cache = opennrt.CompileCache("s3://bucket/neffs")
+    assert "s3://bucket/neffs" in cache.problem
+    with pytest.warns(RuntimeWarning, match="s3://bucket/neffs.*without it"):
+        axpy().compile(cache=cache)
+
+
 def test_objects_may_outlive_the_runtime(runtime: opennrt.Runtime) -> None:
     # The module's runtime closes after this; collection then must do no harm.
     keep = [runtime.tensor(np.ones(3)), runtime.load(axpy().compile())]
