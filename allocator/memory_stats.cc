@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <span>
 
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
-#include "runtime/base/unique_fd.h"
 
 namespace onrt {
 namespace {
@@ -162,21 +161,14 @@ bool write_memory_table(const std::string& folder, const HbmId& hbm, const std::
   const std::string path =
       format("{}/neuron_mem_table_device_{}_hbm_{}.log", folder, hbm.device, hbm.stack);
   // Not O_TRUNC: nothing may be changed before the checks below.
-  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd file = open_file(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   struct stat facts{};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
-      facts.st_uid != ::geteuid() || facts.st_nlink != 1 || ::ftruncate(file.get(), 0) != 0) {
+      facts.st_uid != ::geteuid() || facts.st_nlink != 1 ||
+      !check_file_size_limit(text.size(), path).ok() || ::ftruncate(file.get(), 0) != 0) {
     return false;
   }
-  std::span<const char> rest(text);
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
-    if (written <= 0) {
-      return false;
-    }
-    rest = rest.subspan(static_cast<size_t>(written));
-  }
-  return true;
+  return write_fully(file.get(), text);
 }
 
 }  // namespace onrt

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "emulator/machine_place.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
@@ -130,7 +131,7 @@ std::string load_text(const char* field, size_t size) {
 }
 
 uint64_t boot_nonce() {
-  const UniqueFd fd(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = open_file("/proc/sys/kernel/random/boot_id", O_RDONLY);
   char text[64] = {};
   const ssize_t size = fd.valid() ? ::read(fd.get(), text, sizeof(text)) : 0;
   return size > 0 ? fnv1a(std::string_view(text, static_cast<size_t>(size))) : 1;
@@ -259,6 +260,7 @@ Status ControlMapping::create(const Creation& creation, CrashPlan& crash) {
   const InstanceProfile& profile = creation.profile;
   if (control_ == nullptr ||
       std::memcmp(control_->header.magic, kMagic.data(), kMagic.size()) != 0) {
+    ONRT_RETURN_IF_ERROR(check_file_size_limit(sizeof(ControlFile), "the machine's control file"));
     if (::ftruncate(fd_.get(), 0) != 0 || ::ftruncate(fd_.get(), sizeof(ControlFile)) != 0) {
       return Status(NRT_RESOURCE,
                     format("making the machine's control file: {}", std::strerror(errno)));

@@ -14,6 +14,7 @@
 #include "emulator/fork_watch.h"
 #include "emulator/machine_file.h"
 #include "emulator/machine_transaction.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
@@ -206,6 +207,9 @@ Result<int> MachineFile::stack_file(int stack) {
   ONRT_RETURN_IF_ERROR(free_entry(stack).status());
   ONRT_ASSIGN_OR_RETURN(UniqueFd fd, open_machine_file(folder_.get(), stack_file_name(stack),
                                                        O_RDWR | O_CREAT, sharing_));
+  ONRT_RETURN_IF_ERROR(
+      check_file_size_limit(profile_.info.hbm_bytes,
+                            format("the file of {} in {}", stack_name(stack), place_.directory)));
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0 ||
       (static_cast<uint64_t>(status.st_size) < profile_.info.hbm_bytes &&
@@ -221,7 +225,7 @@ Result<int> MachineFile::share(int stack) {
   ONRT_RETURN_IF_ERROR(check_stack(stack));
   const MutexLock lock(mutex_);
   ONRT_ASSIGN_OR_RETURN(const int fd, stack_file(stack));
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (copy < 0) {
     return Status(NRT_RESOURCE, format("sharing {}: {}", stack_name(stack), std::strerror(errno)));
   }

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "emulator/machine_layout.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
@@ -225,7 +226,7 @@ Status make_folders(const std::string& path, const Sharing& sharing) {
 }
 
 Result<UniqueFd> open_folder(const std::string& path, const Sharing& sharing) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  UniqueFd fd = open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!fd.valid()) {
     const char* why = errno == ELOOP || errno == ENOTDIR ? "not a folder, or a symbolic link"
                                                          : std::strerror(errno);
@@ -241,8 +242,7 @@ Result<UniqueFd> open_folder(const std::string& path, const Sharing& sharing) {
 
 Result<UniqueFd> open_machine_file(int folder, const std::string& name, int flags,
                                    const Sharing& sharing) {
-  UniqueFd fd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
-                       sharing.file_mode()));
+  UniqueFd fd = open_file_at(folder, name, flags | O_NOFOLLOW | O_NONBLOCK, sharing.file_mode());
   if (!fd.valid()) {
     const char* why = errno == ELOOP ? "is a symbolic link" : std::strerror(errno);
     return Status(errno == ENOSPC || errno == EMFILE ? NRT_RESOURCE : NRT_FAILURE,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/machine_profile.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -12,9 +9,9 @@
 #include <utility>
 
 #include "emulator/machine_layout.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 #include "runtime/base/json.h"
-#include "runtime/base/unique_fd.h"
 
 namespace onrt::emu {
 namespace {
@@ -284,27 +281,11 @@ Result<InstanceProfile> parse_profile(const JsonValue& json) {
 
 // A file that a setting names; 1 MiB is far beyond any list of types.
 Result<std::string> read_profile_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) {
-    return invalid(format("OPENNRT_MACHINE_FILE={}: {}", path, std::strerror(errno)));
+  const auto file = read_file(path, 1 << 20);
+  if (!file.ok()) {
+    return invalid(format("OPENNRT_MACHINE_FILE={}: {}", path, file.status().message()));
   }
-  std::string text(1 << 20, '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno != EINTR) {
-      return invalid(format("OPENNRT_MACHINE_FILE={}: {}", path, std::strerror(errno)));
-    }
-    if (got == 0) {
-      break;
-    }
-    size += got > 0 ? static_cast<size_t>(got) : 0;
-  }
-  if (size == text.size()) {
-    return invalid(format("OPENNRT_MACHINE_FILE={}: larger than 1 MiB", path));
-  }
-  text.resize(size);
-  return text;
+  return std::string(reinterpret_cast<const char*>(file->data()), file->size());
 }
 
 std::string known_types(const std::vector<InstanceProfile>& more) {

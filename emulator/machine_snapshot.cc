@@ -18,8 +18,8 @@
 #include "emulator/machine_profile.h"
 #include "emulator/process_info.h"
 #include "emulator/record_locks.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
-#include "runtime/base/unique_fd.h"
 
 namespace onrt::emu {
 namespace {
@@ -63,12 +63,11 @@ class ControlReader {
 };
 
 Result<ControlReader> open_control(const std::string& directory) {
-  UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  UniqueFd folder = open_file(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!folder.valid()) {
     return Status(NRT_INVALID, format("{}: {}", directory, std::strerror(errno)));
   }
-  UniqueFd control(
-      ::openat(folder.get(), "control", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd control = open_file_at(folder.get(), "control", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
   if (!control.valid() || ::fstat(control.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return Status(NRT_INVALID,
@@ -104,7 +103,7 @@ bool process_alive(const ControlReader& reader, const ProcessRecord& record, int
   if (const auto member = own_membership(reader.folder())) {
     return member->slot_alive(slot);
   }
-  UniqueFd fd(::openat(reader.folder(), "locks", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_file_at(reader.folder(), "locks", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   return fd.valid() && RecordLocks(std::move(fd)).holder(kSlotLockBytes + slot, 1).has_value();
 }
 
@@ -236,8 +235,7 @@ MachineSnapshot idle_snapshot(MachineInfo info) {
 
 // False when there is no control file, or its first bytes are still missing.
 bool machine_is_made(const std::string& directory) {
-  const UniqueFd fd(
-      ::open((directory + "/control").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd fd = open_file(directory + "/control", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   char first = 0;
   if (!fd.valid()) {
     return errno != ENOENT;

@@ -9,15 +9,15 @@
 #include <charconv>
 #include <string_view>
 
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
-#include "runtime/base/unique_fd.h"
 
 namespace onrt::emu {
 namespace {
 
 // The first `most` bytes of a file in /proc.
 std::string read_proc(const std::string& path, size_t most) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd = open_file(path, O_RDONLY);
   std::string text(most, '\0');
   const ssize_t size = fd.valid() ? ::read(fd.get(), text.data(), text.size()) : -1;
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);

@@ -2,8 +2,6 @@
 #include "compiler/lowering/compile.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -13,6 +11,7 @@
 #include "compiler/lowering/lowerer.h"
 #include "compiler/passes/flat.h"
 #include "emulator/isa/encoding.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt {
@@ -26,11 +25,9 @@ constexpr Target kTargets[] = {
 
 Status dump(const CompileOptions& options, std::string_view stage, const std::string& text) {
   const std::string path = format("{}/{}.txt", options.dump_dir, stage);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"),
-                                                             &std::fclose);
-  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-      std::fflush(file.get()) != 0) {
-    return hir::invalid(format("dump '{}': cannot be written: errno {}", path, errno));
+  const Status written = write_file(path, std::as_bytes(std::span(text)));
+  if (!written.ok()) {
+    return hir::invalid(format("dump: {}", written.message()));
   }
   return ok_status();
 }

@@ -2,6 +2,7 @@
 #include "runtime/base/log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <syslog.h>
 #include <time.h>
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <cctype>
+
+#include "runtime/base/file.h"
 
 namespace onrt {
 namespace {
@@ -32,14 +35,12 @@ std::string timestamp() {
                 parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1000);
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written <= 0) {
-      return;  // A log that can't be written has nowhere to report it.
-    }
-    text.remove_prefix(static_cast<size_t>(written));
-  }
+// Beyond `ulimit -f` the kernel would end the process with SIGXFSZ.
+bool fits_file_size_limit(int fd, size_t more) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 &&
+         (!S_ISREG(status.st_mode) ||
+          check_file_size_limit(static_cast<uint64_t>(status.st_size) + more, "log").ok());
 }
 
 }  // namespace
@@ -80,20 +81,13 @@ Logger::Logger(const Settings& settings) {
       to_console_ = true;
     } else if (place == "syslog") {
       to_syslog_ = true;
-    } else if (place.starts_with("file:") && file_ < 0) {
-      file_ = ::open(std::string(place.substr(5)).c_str(),
-                     O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-      to_console_ |= file_ < 0;
+    } else if (place.starts_with("file:") && !file_.valid()) {
+      file_ = open_file(std::string(place.substr(5)), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      to_console_ |= !file_.valid();
     } else {
       to_console_ = true;
     }
     places = comma == std::string_view::npos ? std::string_view() : places.substr(comma + 1);
-  }
-}
-
-Logger::~Logger() {
-  if (file_ >= 0) {
-    ::close(file_);
   }
 }
 
@@ -103,11 +97,12 @@ void Logger::write(LogComponent component, LogLevel level, std::string_view func
   const std::string line =
       format("{}  {}:{} {:>5} {:>5}:{:<40} {}\n", timestamp(), ::getpid(), ::syscall(SYS_gettid),
              kLevelNames[static_cast<size_t>(level)], name, function, text);
+  // A log that can't be written has nowhere to report it.
   if (to_console_) {
-    write_all(STDERR_FILENO, line);
+    static_cast<void>(write_fully(STDERR_FILENO, line));
   }
-  if (file_ >= 0) {
-    write_all(file_, line);
+  if (file_.valid() && fits_file_size_limit(file_.get(), line.size())) {
+    static_cast<void>(write_fully(file_.get(), line));
   }
   if (to_syslog_) {
     ::syslog(LOG_USER | kSyslogPriority[static_cast<size_t>(level)], "%s:%.*s %.*s",

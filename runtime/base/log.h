@@ -14,6 +14,7 @@
 #include "runtime/base/format.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/settings.h"
+#include "runtime/base/unique_fd.h"
 
 namespace onrt {
 
@@ -29,7 +30,6 @@ std::optional<LogLevel> parse_log_level(std::string_view text);
 class Logger {
  public:
   explicit Logger(const Settings& settings);
-  ~Logger();
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
 
@@ -43,7 +43,7 @@ class Logger {
   std::array<LogLevel, kLogComponents> levels_;
   bool to_console_ = false;
   bool to_syslog_ = false;
-  int file_ = -1;
+  UniqueFd file_;
 };
 
 // What every component below the C API needs; passed, never global.

@@ -29,6 +29,12 @@ cmp by_tar.ncx out/opennrt/sg00.ncx || fail "unpack and tar disagree"
 "$packager" unpack -o out "$corpus/deflated.neff" 2> error.txt && fail "unpack overwrote a folder"
 grep -q "exists already" error.txt || fail "no reason given"
 
+# A failure in the middle leaves nothing, and the name is free for the next attempt.
+reason=$( (ulimit -f 0; "$packager" unpack -o part "$corpus/deflated.neff") 2>&1) && fail "no limit?"
+[[ $reason == *"ulimit -f"* ]] || fail "no reason for the failed unpack: $reason"
+[ ! -e part ] || fail "half a folder is left"
+"$packager" unpack -o part "$corpus/deflated.neff" > /dev/null || fail "unpack after a failure"
+
 # As another compiler writes them: version 1.0, SHA-256, features, folders, a long name.
 mkdir -p vendor/sg00 && echo '{}' > vendor/sg00/def.json
 long=$(printf 'n%.0s' $(seq 150)) && echo hi > "vendor/sg00/$long"

@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -105,3 +106,46 @@ def test_damaged_program_is_refused(run: Callable, files: dict, tmp_path: Path) 
     ended = run("neuron-bench", "exec", "bad.neff", "all.npz")
     assert ended.returncode == 1 and "status 2" in ended.stderr and "damaged" in ended.stderr
     assert not os.path.exists(tmp_path / "out.npz")
+
+
+def test_output_leaves_devices_pipes_and_links_as_they_are(
+    run: Callable, files: dict, tmp_path: Path
+) -> None:
+    def bench(out: str | Path) -> subprocess.CompletedProcess:
+        return run("neuron-bench", "exec", "axpy.neff", "all.npz", "-o", out)
+
+    full = bench("/dev/full")
+    assert full.returncode == 1 and "No space left" in full.stderr
+    assert Path("/dev/full").is_char_device()
+    assert bench("/dev/null").returncode == 0 and Path("/dev/null").is_char_device()
+    (tmp_path / "link.npz").symlink_to("target.npz")
+    assert bench("link.npz").returncode == 0
+    assert (tmp_path / "link.npz").is_symlink() and (tmp_path / "target.npz").is_file()
+    old = os.umask(0o077)
+    try:
+        assert bench("private.npz").returncode == 0
+    finally:
+        os.umask(old)
+    assert (tmp_path / "private.npz").stat().st_mode & 0o777 == 0o600
+
+
+def test_huge_and_endless_files_are_refused_by_size(run: Callable, tmp_path: Path) -> None:
+    with open(tmp_path / "huge.neff", "wb") as huge:
+        huge.truncate(200 << 30)
+    for words in (["neuron-bench", "exec"], ["neuron-packager", "info"]):
+        ended = run(*words, "huge.neff")
+        assert ended.returncode == 1 and "huge.neff" in ended.stderr
+        assert "larger than 4 GiB" in ended.stderr
+
+
+def test_a_file_size_limit_is_a_message(run: Callable, files: dict, tmp_path: Path) -> None:
+    """And no SIGXFSZ: `ulimit -f` is too small for the machine's files."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limit[1]))
+    try:
+        ended = run("neuron-bench", "exec", "axpy.neff", "all.npz")
+        doctor = run("opennrt-doctor")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert ended.returncode == 1 and "ulimit -f" in ended.stderr
+    assert "file size" in doctor.stdout and "ulimit -f unlimited" in doctor.stdout

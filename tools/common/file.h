@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files, with messages that name them.
+// Whole files, as the tools see them (runtime/base/file.h), and standard output.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "runtime/base/status.h"
+#include "runtime/base/file.h"
 
 namespace onrt::tools {
 
-// NRT_FAILURE names the path and the system's reason; also for folders.
-Result<std::vector<std::byte>> read_file(const std::string& path);
-
-// Writes beside `path` first and renames: a reader sees the old file or the whole new one.
-Status write_file(const std::string& path, std::span<const std::byte> bytes);
+using onrt::read_file;
+using onrt::write_file;
 
 // Prints text to stdout; false (with a line on stderr) when it can't be written, e.g. a full disk.
 bool print(const std::string& text);
+
+// main() of a tool: `run`, and one line on stderr instead of an abort when memory runs out.
+int run_tool(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
 
 }  // namespace onrt::tools

@@ -64,4 +64,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace onrt::tools
 
-int main(int argc, char** argv) { return onrt::tools::run(argc, argv); }
+int main(int argc, char** argv) {
+  return onrt::tools::run_tool("neuron-ls", onrt::tools::run, argc, argv);
+}

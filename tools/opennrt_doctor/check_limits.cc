@@ -28,6 +28,14 @@ Finding open_files() {
           few ? "many ranks on one host need more: ulimit -n 65536" : ""};
 }
 
+Finding file_size() {
+  struct rlimit limit = {};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const bool limited = limit.rlim_cur != RLIM_INFINITY;
+  return {"limits", "file size", limit_text(limit.rlim_cur), limited ? Level::kNote : Level::kOk,
+          limited ? "an emulated HBM is a file of its full size: ulimit -f unlimited" : ""};
+}
+
 Finding processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -66,6 +74,7 @@ Finding space(const std::string& folder) {
 
 Findings check_limits(const std::string& machine_directory) {
   return {open_files(),
+          file_size(),
           processors(),
           {"limits", "memory",
            format("{} of {} available", format_bytes(memory("MemAvailable:")),

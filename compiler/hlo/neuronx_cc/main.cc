@@ -18,12 +18,15 @@
 #include "compiler/hlo/neuronx_cc/options.h"
 #include "compiler/hlo/neuronx_cc/report.h"
 #include "compiler/hlo/neuronx_cc/target.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::cc {
 namespace {
 
 constexpr int kExitUsage = 2;
+// Protocol buffers hold no more.
+constexpr uint64_t kLargestModel = 2ULL << 30;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -132,10 +135,10 @@ Status compile(const Options& options, Report& report) {
   if (is_same_file(path, options.output)) {
     return Status(NRT_INVALID, format("--output '{}' is the model file itself", options.output));
   }
-  ONRT_ASSIGN_OR_RETURN(const std::string file, read_file(path));
+  ONRT_ASSIGN_OR_RETURN(const std::vector<std::byte> file, read_file(path, kLargestModel));
   hlo::GraphPtr graph;
   {
-    ONRT_ASSIGN_OR_RETURN(const opennrt::hlo::Module module, hlo::parse_module(bytes_of(file)));
+    ONRT_ASSIGN_OR_RETURN(const opennrt::hlo::Module module, hlo::parse_module(file));
     ONRT_ASSIGN_OR_RETURN(graph, hlo::import_module(module));
     report.write(Verbosity::kInfo,
                  format("read '{}' in {:.2f} ms: {} bytes, {} computations", path,
@@ -168,7 +171,9 @@ int run_compile(const Options& options) {
 int run_export(const Options& options) {
   Report report(options.verbosity);
   const Status status = [&]() -> Status {
-    ONRT_ASSIGN_OR_RETURN(const std::string text, read_file(options.files[0]));
+    ONRT_ASSIGN_OR_RETURN(const std::vector<std::byte> file,
+                          read_file(options.files[0], kLargestModel));
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
     ONRT_ASSIGN_OR_RETURN(const std::string bytes, hlo::export_text(text));
     return write_file(options.files[1], bytes_of(bytes));
   }();

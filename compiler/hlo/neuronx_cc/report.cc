@@ -2,6 +2,7 @@
 #include "compiler/hlo/neuronx_cc/report.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <ctime>
 #include <system_error>
 
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::cc {
@@ -30,7 +32,7 @@ std::string timestamp() {
 }  // namespace
 
 Status Report::open_log(const std::string& path, bool named_by_user) {
-  log_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  log_ = open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (!log_.valid() && named_by_user) {
     const int error = errno;
     return Status(NRT_FAILURE, format("cannot write log file '{}': {}", path,
@@ -47,7 +49,10 @@ void Report::write(Verbosity level, std::string_view text) {
   }
   if (log_.valid() && level >= Verbosity::kInfo) {
     const std::string line = format("{} {} {}\n", timestamp(), name, text);
-    if (::write(log_.get(), line.data(), line.size()) < 0) {
+    struct stat info{};
+    if (::fstat(log_.get(), &info) != 0 ||
+        !check_file_size_limit(static_cast<uint64_t>(info.st_size) + line.size(), "log").ok() ||
+        !write_fully(log_.get(), line)) {
       log_.reset();  // a full disk: the terminal still gets everything
     }
   }

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "compiler/hlo/neuronx_cc/files.h"
+#include "runtime/base/file.h"
 
 namespace onrt::cc {
 
@@ -20,7 +20,10 @@ std::string target_of_product(std::string_view product_name) {
 
 std::string default_target() {
   const auto product = read_file("/sys/devices/virtual/dmi/id/product_name");
-  const std::string target = product.ok() ? target_of_product(*product) : "";
+  const std::string target =
+      product.ok()
+          ? target_of_product({reinterpret_cast<const char*>(product->data()), product->size()})
+          : "";
   return target.empty() ? "trn2" : target;
 }
 
