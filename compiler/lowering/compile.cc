@@ -108,7 +108,7 @@ Result<Compiled> compile_program(const hir::Graph& graph, const CompileOptions& 
   const bool optimize = options.optimization > 0;
   ONRT_ASSIGN_OR_RETURN(const hir::Flat flat,
                         hir::Flat::make(graph, {optimize, optimize, options.dot_type}));
-  lowering::Lowerer lowerer(flat, {optimize});
+  lowering::Lowerer lowerer(flat, {optimize, options.tile_bytes});
   ONRT_ASSIGN_OR_RETURN(lowering::Plan plan, lowerer.run());
   if (plan.kernels.size() > ncx::kMaxInstructions) {
     return hir::unsupported(format("graph '{}': {} instructions; a program has at most {}",

@@ -13,8 +13,10 @@ namespace onrt {
 
 struct CompileOptions {
   std::string target = "trn2";
-  uint32_t lnc = 0;              // 0: default of the target
-  int optimization = 2;          // 0: one instruction per operation
+  uint32_t lnc = 0;      // 0: default of the target
+  int optimization = 2;  // 0: one instruction per operation
+  // Chains over arrays larger than this run in slices: half of a second-level cache. 0: never.
+  int64_t tile_bytes = 512 * 1024;
   Dtype dot_type = Dtype::kF32;  // f32 operands of dots are converted to it first
   std::string dump_dir;          // every stage as text; empty: none
 };

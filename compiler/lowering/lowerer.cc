@@ -50,6 +50,9 @@ Result<Plan> Lowerer::run() {
   }
   ONRT_RETURN_IF_ERROR(lowering::place_outputs(flat_, plan_, outputs));
   drop_unused(plan_);
+  if (options_.fuse && options_.tile_bytes > 0) {
+    tile(flat_, plan_, options_.tile_bytes);
+  }
   place_scratch(plan_, options_.fuse);
   return std::move(plan_);
 }

@@ -23,6 +23,8 @@ using hir::Type;
 
 struct LoweringOptions {
   bool fuse = true;  // false (-O0): one kernel per operation, no updates in place
+  // Intermediate arrays larger than this are made and used slice by slice where possible; 0: never.
+  int64_t tile_bytes = 0;
 };
 
 // One run() per object; thread-compatible.
@@ -163,5 +165,7 @@ Status lower_scalar_operation(Lowerer& lowerer, const Node& node, int32_t index)
 Status place_outputs(const Flat& flat, Plan& plan, std::span<const Window> outputs);
 void drop_unused(Plan& plan);
 void place_scratch(Plan& plan, bool in_place);
+// Cuts chains of kernels into slices (tile.cc) so that their arrays take about `tile_bytes`.
+void tile(const Flat& flat, Plan& plan, int64_t tile_bytes);
 
 }  // namespace onrt::lowering

@@ -63,13 +63,15 @@ void check(uint64_t seed, const RandomOptions& options) {
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   for (const RunOptions& run :
        {RunOptions{0, 1, false}, RunOptions{2, 1, false}, RunOptions{2, 2, true},
-        RunOptions{2, 4, false}, RunOptions{0, 2, true}}) {
+        RunOptions{2, 4, false}, RunOptions{0, 2, true}, RunOptions{2, 1, true, 64},
+        RunOptions{2, 2, false, 400}}) {
     const auto found = run_graph(*random_case.graph, random_case.inputs, run);
     const std::string fault = found.ok()
                                   ? difference(output_types(*random_case.graph), *expected, *found)
                                   : std::string(found.status().message());
     EXPECT_EQ(fault, "") << "seed " << seed << ", -O" << run.optimization << ", " << run.threads
-                         << " threads" << (run.same_memory ? ", aliased" : "") << "\n"
+                         << " threads" << (run.same_memory ? ", aliased" : "") << ", tiles of "
+                         << run.tile_bytes << " bytes\n"
                          << hir::print(*random_case.graph);
     if (!fault.empty()) {
       return;

@@ -14,6 +14,7 @@ Result<std::vector<Bytes>> run_graph(const hir::Graph& graph, const std::vector<
                                      const RunOptions& options) {
   CompileOptions compile;
   compile.optimization = options.optimization;
+  compile.tile_bytes = options.tile_bytes;
   ONRT_ASSIGN_OR_RETURN(const Compiled compiled, compile_program(graph, compile));
   ONRT_ASSIGN_OR_RETURN(const auto code, ncx::encode(compiled.program, compiled.constants));
   ONRT_ASSIGN_OR_RETURN(const auto engine, EngineProgram::load(code, compiled.constants));

@@ -28,6 +28,7 @@ struct RunOptions {
   int optimization = 2;
   int threads = 1;
   bool same_memory = false;  // aliased outputs are in their input's memory
+  int64_t tile_bytes = CompileOptions().tile_bytes;
 };
 
 // Compiles and runs once; one element per output of the NEFF's table.

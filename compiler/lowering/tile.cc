@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiling: kernels that hand large intermediate arrays to each other run slice by slice along one
+// dimension that all of them keep, so that only a slice of those arrays exists at a time. The
+// scores of attention, between two products, are the example; sums, norms and losses over large
+// arrays are others. No result changes: each element is computed as before, from the same elements,
+// in the same order.
+//
+// A segment is a set of kernels with, for each, the dimension of its domain that is cut (its axis).
+// In memory the axis is known by its distance in bytes: an internal array is used by kernels of the
+// segment alone, and all of them find the axis at the same distance.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/lowering/lowerer.h"
+
+namespace onrt::lowering {
+namespace {
+
+constexpr int64_t kMostTiles = 64;
+constexpr int64_t kLeastProductRows = 32;  // a product cut thinner packs its other side too often
+constexpr size_t kMostKernels = 64;        // of a segment
+
+// A window of a kernel and what of it follows the axis.
+struct Access {
+  Window* window = nullptr;
+  int dim = -1;      // of the window; -1: the same elements for every slice
+  int64_t rest = 1;  // elements of that dimension per index of the axis
+  bool write = false;
+
+  int64_t step() const {  // bytes between indices of the axis
+    return window->strides[static_cast<size_t>(dim)] * rest * dtype_bytes(window->dtype);
+  }
+};
+
+const Dims& domain_of(const Kernel& kernel) {
+  return kernel.kind == KernelKind::kCopy ? kernel.pieces[0].source.dims : kernel.dims;
+}
+
+bool counts_along(const Micro& micro, size_t axis) {
+  return std::ranges::any_of(micro.ops, [&](const Micro::Op& op) {
+    return op.op == ncx::ScalarOp::kIota && op.immediate == axis;
+  });
+}
+
+// The two sides of a product. False when the axis is not the outermost of its run.
+bool add_sides(Kernel& kernel, size_t axis, std::vector<Access>& out) {
+  const size_t batch = kernel.runs.size() - 2;
+  for (size_t r = 0; r < kernel.runs.size(); ++r) {
+    const Run& run = kernel.runs[r];
+    if (axis < run.begin || axis >= run.begin + run.count) {
+      continue;
+    }
+    int64_t rest = 1;
+    for (size_t d = run.begin; d < run.begin + run.count; ++d) {
+      if (d < axis && kernel.dims[d] != 1) {
+        return false;
+      }
+      rest *= d > axis ? kernel.dims[d] : 1;
+    }
+    const int dim = static_cast<int>(r);
+    out.push_back({&kernel.lhs, r <= batch ? dim : -1, rest, false});
+    out.push_back({&kernel.rhs, r < batch || r == batch + 1 ? dim : -1, rest, false});
+    return true;
+  }
+  return false;  // a dimension of size 1 that belongs to no run
+}
+
+// All windows of a kernel, with what follows axis `axis` of its domain. Nothing: it can't be cut.
+std::vector<Access> accesses_of(Kernel& kernel, size_t axis) {
+  std::vector<Access> made;
+  const int dim = static_cast<int>(axis);
+  switch (kernel.kind) {
+    case KernelKind::kCopy:
+      for (CopyPiece& piece : kernel.pieces) {
+        if (piece.source.dims.size() != domain_of(kernel).size() ||
+            piece.source.dims[axis] != domain_of(kernel)[axis]) {
+          return {};
+        }
+        made.push_back({&piece.source, dim, 1, false});
+        made.push_back({&piece.destination, dim, 1, true});
+      }
+      return made;
+    case KernelKind::kGemm:
+      if (!add_sides(kernel, axis, made)) {
+        return {};
+      }
+      break;
+    case KernelKind::kEltwise:
+    case KernelKind::kReduce:
+      break;
+    default:
+      return {};
+  }
+  if (counts_along(kernel.tail, axis) || counts_along(kernel.prologue, axis)) {
+    return {};
+  }
+  for (Micro* micro : {&kernel.prologue, &kernel.tail}) {
+    for (Window& window : micro->inputs) {
+      made.push_back({&window, dim, 1, false});
+    }
+  }
+  for (Window& window : kernel.inits) {
+    made.push_back({&window, -1, 1, false});
+  }
+  for (Micro::Output& output : kernel.tail.outputs) {
+    made.push_back({&output.window, dim, 1, true});
+  }
+  return made;
+}
+
+// How the axis lies in a buffer: `count` indices, `step` bytes apart.
+struct Axis {
+  int64_t step = 0;
+  int64_t count = 0;
+
+  int64_t period() const { return step * count; }
+};
+
+// True if the indices of the axis can be read off the addresses of the window's elements, and those
+// of index i are those of slice i.
+bool lies_along(const Access& access, const Axis& axis) {
+  const Window& window = *access.window;
+  const int64_t width = dtype_bytes(window.dtype);
+  if (access.dim < 0 || window.dims[static_cast<size_t>(access.dim)] != axis.count * access.rest ||
+      access.step() != axis.step || window.offset / axis.step % axis.count != 0) {
+    return false;
+  }
+  int64_t inner = window.offset % axis.step + width;
+  for (size_t d = 0; d < window.dims.size(); ++d) {
+    const int64_t stride = window.strides[d] * width;
+    if (window.dims[d] == 1) {
+      continue;
+    }
+    if (static_cast<int>(d) == access.dim) {
+      inner += stride * (access.rest - 1);
+    } else if (stride < 0 || (stride >= axis.step && stride % axis.period() != 0)) {
+      return false;
+    } else if (stride < axis.step) {
+      inner += stride * (window.dims[d] - 1);
+    }
+  }
+  return inner <= axis.step;
+}
+
+struct Segment {
+  int64_t count = 0;                  // indices of the axis
+  std::map<int32_t, size_t> kernels;  // number, its axis
+  std::map<BufferId, Axis> internal;
+};
+
+class Tiler {
+ public:
+  Tiler(const Flat& flat, Plan& plan, int64_t tile_bytes) : plan_(plan), tile_bytes_(tile_bytes) {
+    auto slot = static_cast<int32_t>(flat.parameters().size());
+    for (size_t i = 0; i < flat.outputs().size(); ++i) {
+      if (flat.type(flat.outputs()[i]).elements == 0) {
+        continue;
+      }
+      for (const hir::Alias& alias : flat.graph().aliases()) {
+        if (static_cast<size_t>(alias.output) == i) {
+          aliased_.emplace(slot, static_cast<int32_t>(alias.parameter));
+        }
+      }
+      ++slot;
+    }
+    list_users();
+  }
+
+  void run() {
+    std::set<BufferId> tried;
+    for (BufferId seed = next_seed(tried); seed >= 0; seed = next_seed(tried)) {
+      tried.insert(seed);
+      const auto segment = best_segment(seed);
+      if (segment && slice_of(*segment) < segment->count) {
+        const auto first_made = static_cast<BufferId>(plan_.buffers.size());
+        apply(*segment);
+        list_users();
+        for (auto id = first_made; id < static_cast<BufferId>(plan_.buffers.size()); ++id) {
+          tried.insert(id);
+        }
+      }
+    }
+  }
+
+ private:
+  Kernel& kernel(int32_t number) { return plan_.kernels[static_cast<size_t>(number)]; }
+  Buffer& buffer(BufferId id) { return plan_.buffers[static_cast<size_t>(id)]; }
+  std::vector<int32_t>& users(BufferId id) { return users_[static_cast<size_t>(id)]; }
+
+  void list_users() {
+    users_.assign(plan_.buffers.size(), {});
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      const auto use = [&](const Window& window) {
+        auto& list = users(window.buffer);
+        if (list.empty() || list.back() != static_cast<int32_t>(k)) {
+          list.push_back(static_cast<int32_t>(k));
+        }
+      };
+      for_each_read(plan_.kernels[k], use);
+      for_each_write(plan_.kernels[k], use);
+    }
+  }
+
+  // The largest array that is worth it and was not tried.
+  BufferId next_seed(const std::set<BufferId>& tried) {
+    BufferId best = -1;
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      const auto id = static_cast<BufferId>(b);
+      if (buffer(id).place == Place::kScratch && buffer(id).bytes > tile_bytes_ &&
+          users(id).size() > 1 && !tried.contains(id) &&
+          (best < 0 || buffer(id).bytes > buffer(best).bytes)) {
+        best = id;
+      }
+    }
+    return best;
+  }
+
+  // By what it saves; the outermost dimension of the first user where several save the same.
+  std::optional<Segment> best_segment(BufferId seed) {
+    std::optional<Segment> best;
+    int64_t most = 0;
+    Kernel& first = kernel(users(seed).front());
+    if (first.kind != KernelKind::kCopy && !first.fusible()) {
+      return std::nullopt;
+    }
+    for (size_t axis = 0; axis < domain_of(first).size(); ++axis) {
+      for (const Access& access : accesses_of(first, axis)) {
+        const int64_t count = domain_of(first)[axis];
+        if (access.window->buffer != seed || access.dim < 0 || count < 2 || access.step() <= 0) {
+          continue;
+        }
+        auto segment = grow(seed, {access.step(), count});
+        if (segment && saving(*segment) > most) {
+          most = saving(*segment);
+          best = std::move(segment);
+        }
+        break;
+      }
+    }
+    return best;
+  }
+
+  int64_t internal_bytes(const Segment& segment) {
+    int64_t sum = 0;
+    for (const auto& [id, axis] : segment.internal) {
+      sum += buffer(id).bytes;
+    }
+    return sum;
+  }
+  // Indices of the axis in a slice.
+  int64_t slice_of(const Segment& segment) {
+    const int64_t wanted = (internal_bytes(segment) + tile_bytes_ - 1) / tile_bytes_;
+    const int64_t tiles = std::clamp<int64_t>(wanted, 1, std::min(kMostTiles, segment.count));
+    int64_t slice = (segment.count + tiles - 1) / tiles;
+    for (const auto& [number, axis] : segment.kernels) {
+      if (kernel(number).kind == KernelKind::kGemm && !is_batch(kernel(number), axis)) {
+        slice = std::max(slice, std::min(kLeastProductRows, segment.count));
+      }
+    }
+    return slice;
+  }
+  static bool is_batch(const Kernel& product, size_t axis) {
+    return axis < product.runs[product.runs.size() - 2].begin;
+  }
+  int64_t saving(const Segment& segment) {
+    return internal_bytes(segment) / segment.count * (segment.count - slice_of(segment));
+  }
+
+  // The segment around an array that is to be internal, with what else can be; nothing if it can't.
+  std::optional<Segment> grow(BufferId seed, const Axis& axis) {
+    Segment segment;
+    segment.count = axis.count;
+    if (!add_buffer(segment, seed, axis)) {
+      return std::nullopt;
+    }
+    std::set<BufferId> refused;
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (const auto& [number, at] : std::map(segment.kernels)) {
+        for (const Access& access : accesses_of(kernel(number), at)) {
+          const BufferId id = access.window->buffer;
+          if (access.dim < 0 || access.step() <= 0 || buffer(id).place != Place::kScratch ||
+              segment.internal.contains(id) || refused.contains(id)) {
+            continue;
+          }
+          Segment larger = segment;
+          if (add_buffer(larger, id, {access.step(), axis.count}) && is_sound(larger)) {
+            segment = std::move(larger);
+            grown = true;
+          } else {
+            refused.insert(id);
+          }
+        }
+      }
+    }
+    return is_sound(segment) ? std::optional(segment) : std::nullopt;
+  }
+
+  // All users of the array join the segment.
+  bool add_buffer(Segment& segment, BufferId id, const Axis& axis) {
+    if (buffer(id).place != Place::kScratch || buffer(id).bytes % axis.period() != 0) {
+      return false;
+    }
+    for (const int32_t user : users(id)) {
+      const auto known = segment.kernels.find(user);
+      if (known != segment.kernels.end()) {
+        if (!all_lie_along(kernel(user), known->second, id, axis)) {
+          return false;
+        }
+        continue;
+      }
+      const auto found = axis_of(kernel(user), id, axis);
+      if (!found || segment.kernels.size() >= kMostKernels) {
+        return false;
+      }
+      segment.kernels.emplace(user, *found);
+    }
+    segment.internal.emplace(id, axis);
+    return true;
+  }
+
+  std::optional<size_t> axis_of(Kernel& user, BufferId id, const Axis& axis) {
+    if (user.kind != KernelKind::kCopy && !user.fusible()) {
+      return std::nullopt;
+    }
+    for (size_t d = 0; d < domain_of(user).size(); ++d) {
+      if (domain_of(user)[d] == axis.count && all_lie_along(user, d, id, axis)) {
+        return d;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool all_lie_along(Kernel& user, size_t at, BufferId id, const Axis& axis) {
+    bool any = false;
+    for (const Access& access : accesses_of(user, at)) {
+      if (access.window->buffer == id) {
+        any = true;
+        if (!lies_along(access, axis)) {
+          return false;
+        }
+      }
+    }
+    return any;
+  }
+
+  // Buffers of one slot, and of an output and the input that it is aliased with, are one memory.
+  BufferId memory_of(BufferId id) {
+    const Buffer& found = buffer(id);
+    if (found.place != Place::kIo) {
+      return id;
+    }
+    const auto alias = aliased_.find(found.slot);
+    return -1 - (alias == aliased_.end() ? found.slot : alias->second);
+  }
+
+  // What a kernel of the segment reads from another one comes from the same slice, and the kernels
+  // between them can move out of the way.
+  bool is_sound(const Segment& segment) {
+    std::map<BufferId, Axis> written;
+    for (const auto& [number, at] : segment.kernels) {
+      for (const Access& access : accesses_of(kernel(number), at)) {
+        if (!access.write) {
+          continue;
+        }
+        const BufferId id = access.window->buffer;
+        const bool aliased = buffer(id).place == Place::kIo && aliased_.contains(buffer(id).slot);
+        if (access.dim < 0 || access.step() <= 0 || aliased) {
+          return false;
+        }
+        const Axis axis{access.step(), segment.count};
+        const auto [known, is_new] = written.emplace(memory_of(id), axis);
+        if ((!is_new && known->second.step != axis.step) || !lies_along(access, axis)) {
+          return false;
+        }
+      }
+    }
+    for (const auto& [number, at] : segment.kernels) {
+      for (const Access& access : accesses_of(kernel(number), at)) {
+        const auto known = written.find(memory_of(access.window->buffer));
+        if (known != written.end() && !lies_along(access, known->second)) {
+          return false;
+        }
+      }
+    }
+    return same_block(segment) && can_gather(segment);
+  }
+
+  bool same_block(const Segment& segment) {
+    const int32_t first = segment.kernels.begin()->first;
+    const int32_t last = segment.kernels.rbegin()->first;
+    for (int32_t k = first; k <= last; ++k) {
+      if (kernel(k).block != kernel(first).block || kernel(k).is_control()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  struct Touched {
+    std::set<BufferId> reads;
+    std::set<BufferId> writes;
+
+    bool depends_on(const Touched& earlier) const {
+      const auto meet = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
+        return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
+      };
+      return meet(reads, earlier.writes) || meet(writes, earlier.writes) ||
+             meet(writes, earlier.reads);
+    }
+    void add(const Touched& other) {
+      reads.insert(other.reads.begin(), other.reads.end());
+      writes.insert(other.writes.begin(), other.writes.end());
+    }
+  };
+
+  Touched touched(int32_t number) {
+    Touched made;
+    Kernel& found = kernel(number);
+    for_each_read(found,
+                  [&](const Window& window) { made.reads.insert(memory_of(window.buffer)); });
+    for_each_write(found,
+                   [&](const Window& window) { made.writes.insert(memory_of(window.buffer)); });
+    if (found.in_place()) {
+      made.reads.insert(made.writes.begin(), made.writes.end());
+    }
+    return made;
+  }
+
+  // Kernels between those of the segment that must wait for one of them, in order; nothing if one
+  // of the segment needs one of these.
+  std::optional<std::vector<int32_t>> followers(const Segment& segment) {
+    std::vector<int32_t> made;
+    Touched inside;
+    Touched after;
+    for (int32_t k = segment.kernels.begin()->first; k <= segment.kernels.rbegin()->first; ++k) {
+      const Touched now = touched(k);
+      if (segment.kernels.contains(k)) {
+        if (now.depends_on(after)) {
+          return std::nullopt;
+        }
+        inside.add(now);
+      } else if (now.depends_on(inside) || now.depends_on(after)) {
+        made.push_back(k);
+        after.add(now);
+      }
+    }
+    return made;
+  }
+  bool can_gather(const Segment& segment) { return followers(segment).has_value(); }
+
+  void apply(const Segment& segment) {
+    const int64_t slice = slice_of(segment);
+    const std::vector<int32_t> later = *followers(segment);
+    std::vector<Kernel> made;
+    made.reserve(plan_.kernels.size() + segment.kernels.size() * 8);
+    const int32_t first = segment.kernels.begin()->first;
+    const int32_t last = segment.kernels.rbegin()->first;
+    for (int32_t k = 0; k <= last; ++k) {
+      if (k < first ||
+          (!segment.kernels.contains(k) && std::ranges::find(later, k) == later.end())) {
+        made.push_back(kernel(k));
+      }
+    }
+    for (int64_t start = 0; start < segment.count; start += slice) {
+      const int64_t size = std::min(slice, segment.count - start);
+      const std::map<BufferId, BufferId> arrays = add_arrays(segment, slice);
+      for (const auto& [number, axis] : segment.kernels) {
+        made.push_back(slice_kernel(segment, arrays, number, axis, start, size, slice));
+      }
+    }
+    for (const int32_t k : later) {
+      made.push_back(kernel(k));
+    }
+    for (auto k = static_cast<size_t>(last) + 1; k < plan_.kernels.size(); ++k) {
+      made.push_back(std::move(plan_.kernels[k]));
+    }
+    plan_.kernels = std::move(made);
+  }
+
+  // Arrays for one slice in the place of the internal ones: each slice has its own, so that their
+  // lives are short and placing can use the memory again.
+  std::map<BufferId, BufferId> add_arrays(const Segment& segment, int64_t slice) {
+    std::map<BufferId, BufferId> made;
+    for (const auto& [id, axis] : segment.internal) {
+      made.emplace(id, static_cast<BufferId>(plan_.buffers.size()));
+      plan_.buffers.push_back({Place::kScratch, 0, 0, buffer(id).bytes / axis.count * slice});
+    }
+    return made;
+  }
+
+  // Indices [start, start + size) of the axis; internal arrays hold `slice` of them.
+  Kernel slice_kernel(const Segment& segment, const std::map<BufferId, BufferId>& arrays,
+                      int32_t number, size_t at, int64_t start, int64_t size, int64_t slice) {
+    Kernel made = kernel(number);
+    for (const Access& access : accesses_of(made, at)) {
+      if (access.dim < 0) {
+        continue;
+      }
+      Window& window = *access.window;
+      const auto internal = segment.internal.find(window.buffer);
+      if (internal == segment.internal.end()) {
+        window.offset += start * access.step();
+      } else {
+        shrink(access, internal->second, slice);
+        window.buffer = arrays.at(window.buffer);
+      }
+      window.dims[static_cast<size_t>(access.dim)] = size * access.rest;
+    }
+    if (made.kind != KernelKind::kCopy) {
+      made.dims[at] = size;
+    }
+    if (made.kind == KernelKind::kReduce) {
+      made.domain[at] = size;
+    }
+    return made;
+  }
+
+  // The window on an array that has `slice` indices of the axis instead of all.
+  static void shrink(const Access& access, const Axis& axis, int64_t slice) {
+    Window& window = *access.window;
+    const int64_t width = dtype_bytes(window.dtype);
+    for (size_t d = 0; d < window.dims.size(); ++d) {
+      if (static_cast<int>(d) != access.dim && window.strides[d] * width >= axis.period()) {
+        window.strides[d] = window.strides[d] / axis.count * slice;
+      }
+    }
+    window.offset =
+        window.offset / axis.period() * (axis.step * slice) + window.offset % axis.period();
+  }
+
+  Plan& plan_;
+  int64_t tile_bytes_;
+  std::map<int32_t, int32_t> aliased_;       // slot of an output, its parameter
+  std::vector<std::vector<int32_t>> users_;  // by buffer: kernels, ascending
+};
+
+}  // namespace
+
+void tile(const Flat& flat, Plan& plan, int64_t tile_bytes) { Tiler(flat, plan, tile_bytes).run(); }
+
+}  // namespace onrt::lowering
