@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -295,6 +296,23 @@ TEST(CompileCache, AnUnusableFolderIsToldOnce) {
     EXPECT_THAT(got.remarks, AllOf(HasSubstr(url), HasSubstr("compiling without it")));
     EXPECT_EQ(get(cache, 2).remarks, "");
   }
+}
+
+// Above `ulimit -f` the kernel would end the process.
+TEST(CompileCache, AFileSizeLimitIsToldAndKillsNobody) {
+  const TestFolder folder;
+  const int status = wait_for(start_child([&] {
+    const rlimit limit = {4096, 4096};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      return 1;
+    }
+    CompileCache cache(on_disk(folder.path()));
+    const auto outcome =
+        cache.get(test_key(1), {}, []() -> Result<Program> { return test_program(1, 5000); });
+    return outcome.ok() && outcome->remarks.find("without it") != std::string::npos ? 0 : 2;
+  }));
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(folder.tree().size(), 1u);
 }
 
 // A user and mount namespace of its own for this process; same user and group.

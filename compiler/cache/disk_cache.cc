@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "runtime/base/digest.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 #include "runtime/base/json.h"
 #include "runtime/base/settings.h"
@@ -19,7 +20,6 @@
 namespace onrt::cache {
 namespace {
 
-constexpr size_t kMostNeffBytes = size_t{1} << 40;
 constexpr size_t kMostNameBytes = 255;
 
 std::string digest_of(const Program& program) {
@@ -40,7 +40,7 @@ Result<Program> read_program(int folder, const Key& key) {
     return Status(NRT_INVALID, format("{}: made for another key", kDoneFile));
   }
   Program program;
-  ONRT_ASSIGN_OR_RETURN(program.neff, read_file_at(folder, kNeffFile, kMostNeffBytes));
+  ONRT_ASSIGN_OR_RETURN(program.neff, read_file_at(folder, kNeffFile, info->neff_bytes));
   if (program.neff.size() != info->neff_bytes) {
     return Status(NRT_INVALID, format("{}: expected {} bytes, found {}", kNeffFile,
                                       info->neff_bytes, program.neff.size()));
@@ -56,7 +56,7 @@ Result<Program> read_program(int folder, const Key& key) {
 // A cache that is read-only has no counters; a hit is a hit all the same.
 void count_hit(int folder) {
   const UniqueFd file(
-      ::openat(folder, kHitsFile, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      open_file_at(folder, kHitsFile, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info{};
   if (!file.valid() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return;
@@ -129,8 +129,8 @@ DiskCache::Found DiskCache::find(const Key& key) const {
   if (!version.ok()) {
     return {};
   }
-  const UniqueFd folder(::openat(version->get(), entry_name(key).c_str(),
-                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd folder(open_file_at(version->get(), entry_name(key),
+                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder.valid()) {
     return {{}, errno == ENOENT ? "" : std::string(errno_status("the entry", errno).message())};
   }

@@ -106,6 +106,8 @@ TEST(DiskCache, EveryKindOfDamageIsAMissThatSaysWhy) {
       {"model.neff", [](auto& path) { std::filesystem::remove(path); }, "No such file"},
       {"model.neff", [](auto& path) { std::filesystem::resize_file(path, 99); }, "99"},
       {"model.neff", [](auto& path) { std::filesystem::resize_file(path, 0); }, "expected 100"},
+      {"model.neff", [](auto& path) { std::filesystem::resize_file(path, uint64_t{1} << 40); },
+       "at most 100"},
       {"model.neff", [](auto& path) { write_text(path, std::string(100, 'x')); }, "SHA-256"},
       {"model.neff",
        [](auto& path) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "compiler/cache/disk_cache.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 #include "runtime/base/json.h"
 
@@ -118,7 +119,7 @@ Result<std::vector<DiskEntry>> DiskCache::scan(Detail detail) const {
     sweep(version->get(), names);
     for (const std::string& name : names) {
       const UniqueFd folder(
-          ::openat(version->get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+          open_file_at(version->get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (!name.starts_with(kEntryStart) || !folder.valid()) {
         continue;
       }

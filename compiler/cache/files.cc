@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <system_error>
 
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::cache {
@@ -95,7 +97,7 @@ Result<UniqueFd> open_trusted_folder(const std::string& path, Absent absent) {
     return Status(NRT_INVALID, format("'{}' is a link of user {}; expected user {} or root", path,
                                       link.st_uid, ::geteuid()));
   }
-  UniqueFd folder(::open(path.c_str(), kFolderFlags | (S_ISLNK(link.st_mode) ? 0 : O_NOFOLLOW)));
+  UniqueFd folder(open_file(path, kFolderFlags | (S_ISLNK(link.st_mode) ? 0 : O_NOFOLLOW)));
   if (!folder.valid()) {
     return errno_status(format("'{}'", path), errno);
   }
@@ -104,13 +106,13 @@ Result<UniqueFd> open_trusted_folder(const std::string& path, Absent absent) {
 }
 
 Result<UniqueFd> open_folder_at(int parent, const std::string& name, Absent absent) {
-  UniqueFd folder(::openat(parent, name.c_str(), kFolderFlags | O_NOFOLLOW));
+  UniqueFd folder(open_file_at(parent, name, kFolderFlags | O_NOFOLLOW));
   if (!folder.valid() && errno == ENOENT && absent == Absent::kIsMade) {
     // The file creation mask and the folder's own bits decide about the group; others never write.
     if (::mkdirat(parent, name.c_str(), 0775) != 0 && errno != EEXIST) {
       return errno_status(format("'{}' cannot be made", name), errno);
     }
-    folder.reset(::openat(parent, name.c_str(), kFolderFlags | O_NOFOLLOW));
+    folder = open_file_at(parent, name, kFolderFlags | O_NOFOLLOW);
   }
   if (!folder.valid()) {
     return errno_status(format("'{}'", name), errno);
@@ -121,7 +123,7 @@ Result<UniqueFd> open_folder_at(int parent, const std::string& name, Absent abse
 
 Result<std::vector<std::byte>> read_file_at(int folder, const char* name, size_t limit) {
   // O_NONBLOCK: a pipe in the place of a file must not hold us up.
-  const UniqueFd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const UniqueFd file(open_file_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info{};
   if (!file.valid() || ::fstat(file.get(), &info) != 0) {
     return errno_status(name, errno);
@@ -133,7 +135,12 @@ Result<std::vector<std::byte>> read_file_at(int folder, const char* name, size_t
     return Status(NRT_INVALID,
                   format("{}: expected at most {} bytes, found {}", name, limit, info.st_size));
   }
-  std::vector<std::byte> bytes(static_cast<size_t>(info.st_size));
+  std::vector<std::byte> bytes;
+  try {
+    bytes.resize(static_cast<size_t>(info.st_size));
+  } catch (const std::bad_alloc&) {  // the compiler may still have enough
+    return Status(NRT_RESOURCE, format("{}: no memory for {} bytes", name, info.st_size));
+  }
   for (size_t used = 0; used < bytes.size();) {
     const ssize_t count = ::read(file.get(), bytes.data() + used, bytes.size() - used);
     if (count < 0 && errno == EINTR) {
@@ -151,26 +158,19 @@ Result<std::vector<std::byte>> read_file_at(int folder, const char* name, size_t
 }
 
 Status write_file_at(int folder, const char* name, std::span<const std::byte> bytes) {
+  ONRT_RETURN_IF_ERROR(check_file_size_limit(bytes.size(), name));
   const UniqueFd file(
-      ::openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
+      open_file_at(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0664));
   if (!file.valid()) {
     return errno_status(name, errno);
   }
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      return errno_status(name, errno);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(count));
-  }
-  return ok_status();
+  return write_fully(file.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()})
+             ? ok_status()
+             : errno_status(name, errno);
 }
 
 Result<std::vector<std::string>> names_in(int folder) {
-  UniqueFd own(::openat(folder, ".", kFolderFlags));
+  UniqueFd own(open_file_at(folder, ".", kFolderFlags));
   if (!own.valid()) {
     return errno_status("list", errno);
   }
@@ -205,7 +205,7 @@ Status remove_at(int parent, const std::string& name) {
   if (errno != EISDIR && errno != EPERM) {
     return errno_status(format("'{}' cannot be removed", name), errno);
   }
-  const UniqueFd folder(::openat(parent, name.c_str(), kFolderFlags | O_NOFOLLOW));
+  const UniqueFd folder(open_file_at(parent, name, kFolderFlags | O_NOFOLLOW));
   if (!folder.valid()) {
     return errno == ENOENT ? ok_status()
                            : errno_status(format("'{}' cannot be removed", name), errno);

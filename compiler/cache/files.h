@@ -33,7 +33,8 @@ Result<UniqueFd> open_trusted_folder(const std::string& path, Absent absent);
 Result<UniqueFd> open_folder_at(int parent, const std::string& name, Absent absent);
 
 // A regular file of at most `limit` bytes. Errors: NRT_INVALID for another kind of file or a larger
-// one, NRT_FAILURE from the system; the message starts with `name`.
+// one, NRT_RESOURCE without memory for it, NRT_FAILURE from the system; the message starts with
+// `name`.
 Result<std::vector<std::byte>> read_file_at(int folder, const char* name, size_t limit);
 
 // Makes a new file. A failure may leave a part of it.

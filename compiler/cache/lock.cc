@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "compiler/cache/files.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::cache {
@@ -52,14 +53,14 @@ Result<EntryLock> EntryLock::take(int folder, const std::string& name,
   const std::string file_name = lock_file_name(name);
   auto pause = kShortestPause;
   while (true) {
-    UniqueFd file(::openat(folder, file_name.c_str(),
-                           O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0664));
+    UniqueFd file(open_file_at(folder, file_name,
+                               O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0664));
     if (!file.valid()) {
       return errno_status(format("'{}' cannot be made", file_name), errno);
     }
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       if (is_current(folder, file_name, file.get())) {
-        UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+        UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 3));
         if (!own.valid()) {
           return errno_status(format("'{}'", file_name), errno);
         }
