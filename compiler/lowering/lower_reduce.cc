@@ -50,6 +50,32 @@ Status lower_empty(Lowerer& lowerer, const Node& node, int32_t index) {
   return ok_status();
 }
 
+// One element each, as gradients of broadcasts have it: combine(initial value, element), which is
+// not always the element (0 + -0 is +0).
+void lower_single(Lowerer& lowerer, const Node& node, int32_t index,
+                  std::span<const ncx::ScalarOp> combiners) {
+  const size_t n = combiners.size();
+  std::vector<Window> arrays;
+  std::vector<Window> inits;
+  for (size_t i = 0; i < n; ++i) {  // may make kernels, which come before this one
+    const Window array = lowerer.dense(node.operands[i], node);
+    arrays.push_back(*reshape(array, node.results[i].dims));
+    inits.push_back(broadcast(lowerer.window(node.operands[n + i]), node.results[i].dims, {}));
+  }
+  const int32_t number = lowerer.add_kernel(KernelKind::kEltwise, node);
+  Kernel& kernel = lowerer.kernel(number);
+  kernel.dims = Dims(node.results[0].dims);
+  for (size_t i = 0; i < n; ++i) {
+    const auto bits = lowerer.splat(node.operands[n + i]);
+    const Dtype dtype = node.results[i].dtype;
+    const Reg init = bits ? kernel.tail.add_op({ncx::ScalarOp::kConstant, dtype, {}, *bits})
+                          : kernel.tail.add_input(inits[i]);
+    const Reg element = kernel.tail.add_input(arrays[i]);
+    const Reg result = kernel.tail.add_op({combiners[i], dtype, {init, element}, 0});
+    lowerer.set_register({index, static_cast<int32_t>(i)}, number, result);
+  }
+}
+
 }  // namespace
 
 Status lower_reduce(Lowerer& lowerer, const Node& node, int32_t index) {
@@ -66,6 +92,10 @@ Status lower_reduce(Lowerer& lowerer, const Node& node, int32_t index) {
   const auto callee = static_cast<hir::ComputationId>(node.ints(AttributeKey::kCalled)[0]);
   Kernel made;
   made.combiners = hir::simple_combiners(lowerer.flat().graph(), callee);
+  if (lowerer.fuses() && !made.combiners.empty() && first.elements == node.results[0].elements) {
+    lower_single(lowerer, node, index, made.combiners);
+    return ok_status();
+  }
   if (made.combiners.empty()) {
     ONRT_ASSIGN_OR_RETURN(made.general, lowerer.micro_program(node, callee));
   }

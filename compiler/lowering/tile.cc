@@ -268,12 +268,23 @@ class Tiler {
   }
 
   // The segment around an array that is to be internal, with what else can be; nothing if it can't.
+  // First all that fits together; if that can't be brought into an order, one array after another.
   std::optional<Segment> grow(BufferId seed, const Axis& axis) {
     Segment segment;
     segment.count = axis.count;
     if (!add_buffer(segment, seed, axis)) {
       return std::nullopt;
     }
+    Segment all = segment;
+    add_neighbours(all, false);
+    if (is_sound(all)) {
+      return all;
+    }
+    add_neighbours(segment, true);
+    return is_sound(segment) ? std::optional(segment) : std::nullopt;
+  }
+
+  void add_neighbours(Segment& segment, bool keep_sound) {
     std::set<BufferId> refused;
     for (bool grown = true; grown;) {
       grown = false;
@@ -285,7 +296,8 @@ class Tiler {
             continue;
           }
           Segment larger = segment;
-          if (add_buffer(larger, id, {access.step(), axis.count}) && is_sound(larger)) {
+          if (add_buffer(larger, id, {access.step(), segment.count}) &&
+              (!keep_sound || is_sound(larger))) {
             segment = std::move(larger);
             grown = true;
           } else {
@@ -294,7 +306,6 @@ class Tiler {
         }
       }
     }
-    return is_sound(segment) ? std::optional(segment) : std::nullopt;
   }
 
   // All users of the array join the segment.

@@ -80,12 +80,12 @@ LoopNest make_nest(std::span<const int64_t> dims, std::span<const Strides> strid
 
 int64_t row_offset(const LoopNest& nest, size_t view, int64_t row) {
   int64_t offset = 0;
-  for (int d = nest.rank - 2; d >= 0; --d) {
+  for (int d = nest.rank - 2; d > 0; --d) {
     const int64_t dim = nest.dims[static_cast<size_t>(d)];
     offset += row % dim * nest.strides[view][static_cast<size_t>(d)];
     row /= dim;
   }
-  return offset;
+  return nest.rank > 1 ? offset + row * nest.strides[view][0] : offset;
 }
 
 void row_offsets(const LoopNest& nest, int64_t row, int64_t* offsets) {
@@ -95,8 +95,8 @@ void row_offsets(const LoopNest& nest, int64_t row, int64_t* offsets) {
   }
   for (int d = nest.rank - 2; d >= 0; --d) {
     const int64_t dim = nest.dims[static_cast<size_t>(d)];
-    const int64_t index = row % dim;
-    row /= dim;
+    const int64_t index = d > 0 ? row % dim : row;  // divisions cost more than the rest
+    row = d > 0 ? row / dim : row;
     for (size_t v = 0; v < views; ++v) {
       offsets[v] += index * nest.strides[v][static_cast<size_t>(d)];
     }
