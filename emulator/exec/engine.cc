@@ -203,13 +203,16 @@ class LoadedProgram final : public EngineProgram {
 
   Result<uint64_t> run_control(const ncx::Loop& op, const ExecContext& context) const {
     uint64_t total = 0;
+    ExecContext turn = context;
     for (;;) {
-      ONRT_ASSIGN_OR_RETURN(const uint64_t condition, run_block(op.condition, context));
+      // HLO rng draws anew in every turn: a step of the numbers of an LCG of full period.
+      turn.sequence = turn.sequence * 6364136223846793005U + 1442695040888963407U;
+      ONRT_ASSIGN_OR_RETURN(const uint64_t condition, run_block(op.condition, turn));
       total += condition;
       if (ncx::load_boxed(Dtype::kPred, context.at(op.predicate)) == 0) {
         return total;
       }
-      ONRT_ASSIGN_OR_RETURN(const uint64_t body, run_block(op.body, context));
+      ONRT_ASSIGN_OR_RETURN(const uint64_t body, run_block(op.body, turn));
       total += body;
       if (context.stop->raised()) {  // blocks may be empty
         return context.stop->status();
