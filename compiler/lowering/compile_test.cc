@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "compiler/hir/text.h"
 #include "compiler/testing/run.h"
 #include "emulator/isa/encoding.h"
@@ -181,6 +183,98 @@ ENTRY %0 "main" {
   ASSERT_TRUE(out.ok()) << out.status().message();
   EXPECT_EQ(values_of<int>(out->at(0)), (std::vector<int>{7, 8, 9}));
   EXPECT_EQ(values_of<int>(out->at(1)), (std::vector<int>{1, 2, 3}));
+}
+
+// Five turns of a loop, each with a row of random numbers.
+TEST(Compile, DrawsOtherNumbersInEveryTurnOfALoop) {
+  const auto out = run_text(R"(HloModule "m"
+%1 "goes on" {
+  %0 = (s32[], u32[5,3]) parameter(), parameter_number={0}
+  %1 = s32[] get-tuple-element(%0), index={0}
+  %2 = s32[] constant(), literal={5}
+  ROOT %3 = pred[] compare(%1, %2), direction="LT"
+}
+%2 "row" {
+  %0 = (s32[], u32[5,3]) parameter(), parameter_number={0}
+  %1 = s32[] get-tuple-element(%0), index={0}
+  %2 = u32[5,3] get-tuple-element(%0), index={1}
+  %3 = u32[] constant(), literal={0}
+  %4 = u32[] constant(), literal={4000000000}
+  %5 = u32[1,3] rng(%3, %4), distribution={1}
+  %6 = s32[] constant(), literal={0}
+  %7 = u32[5,3] dynamic-update-slice(%2, %5, %1, %6)
+  %8 = s32[] constant(), literal={1}
+  %9 = s32[] add(%1, %8)
+  ROOT %10 = (s32[], u32[5,3]) tuple(%9, %7)
+}
+ENTRY %0 "main" {
+  %0 = s32[] constant(), literal={0}
+  %1 = u32[] constant(), literal={0}
+  %2 = u32[5,3] broadcast(%1), dimensions={}
+  %3 = (s32[], u32[5,3]) tuple(%0, %2)
+  %4 = (s32[], u32[5,3]) while(%3), to_apply={1,2}
+  ROOT %5 = u32[5,3] get-tuple-element(%4), index={1}
+}
+)",
+                            {}, {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  const auto numbers = values_of<uint32_t>(out->at(0));
+  EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), numbers.size());
+}
+
+// An iota that a branch makes for itself is made again for what comes later.
+TEST(Compile, MakesAnIotaWhereItIsNeeded) {
+  const auto out = run_text(R"(HloModule "m"
+%1 "positions" {
+  %0 = s32[2,2] parameter(), parameter_number={0}
+  ROOT %1 = s32[2,2] transpose(%0), dimensions={1,0}
+}
+%2 "same" {
+  ROOT %0 = s32[2,2] parameter(), parameter_number={0}
+}
+ENTRY %0 "main" {
+  %0 = pred[] parameter(), parameter_number={0}
+  %1 = s32[2,2] parameter(), parameter_number={1}
+  %2 = s32[2,2] iota(), dimensions={0}
+  %3 = s32[2,2] conditional(%0, %2, %1), to_apply={1,2}
+  %4 = s32[2,2] transpose(%2), dimensions={1,0}
+  ROOT %5 = (s32[2,2], s32[2,2], s32[2,2]) tuple(%3, %4, %2)
+}
+)",
+                            {bytes_of<uint8_t>({0}), bytes_of<int>({5, 6, 7, 8})}, {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(values_of<int>(out->at(0)), (std::vector<int>{5, 6, 7, 8}));
+  EXPECT_EQ(values_of<int>(out->at(1)), (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(values_of<int>(out->at(2)), (std::vector<int>{0, 0, 1, 1}));
+}
+
+// An exp whose operand is updated in place before its sum is asked for: the sum is of the old one.
+TEST(Compile, SumsWhatWasThereBeforeAnUpdateInPlace) {
+  const auto out =
+      run_text(R"(HloModule "m"
+%1 "add" {
+  %0 = f32[] parameter(), parameter_number={0}
+  %1 = f32[] parameter(), parameter_number={1}
+  ROOT %2 = f32[] add(%0, %1)
+}
+ENTRY %0 "main" {
+  %0 = f32[4] parameter(), parameter_number={0}
+  %1 = f32[1] parameter(), parameter_number={1}
+  %2 = s32[] parameter(), parameter_number={2}
+  %3 = s32[1] reshape(%2)
+  %4 = f32[4] reverse(%0), dimensions={0}
+  %5 = f32[4] dynamic-update-slice(%4, %1, %2)
+  %6 = f32[4] multiply(%5, %5)
+  %7 = f32[4] dynamic-update-slice(%5, %1, %2)
+  %8 = f32[] constant(), literal={0}
+  %9 = f32[] reduce(%6, %8), dimensions={0}, to_apply={1}
+  ROOT %10 = (f32[], f32[4]) tuple(%9, %7)
+}
+)",
+               {bytes_of<float>({1, 2, 3, 4}), bytes_of<float>({10}), bytes_of<int>({1})}, {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(values_of<float>(out->at(0)), (Floats{16 + 100 + 4 + 1}));
+  EXPECT_EQ(values_of<float>(out->at(1)), (Floats{4, 10, 2, 1}));
 }
 
 }  // namespace

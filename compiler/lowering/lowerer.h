@@ -129,6 +129,12 @@ class Lowerer {
   Status lower_region(int32_t region);
   std::vector<Window> carry(const Node& node, int32_t index);
   void bind_parameters(const hir::Region& region, std::span<const Window> carried, int32_t index);
+  // Uses inside of each branch, by buffer: of values that are windows already.
+  using BranchUses = std::unordered_map<BufferId, std::vector<int64_t>>;
+  void count_uses(int32_t region, size_t branch, size_t branches, BranchUses& uses) const;
+  std::vector<Window> result_buffers(const Node& node, int32_t index, const BranchUses& uses,
+                                     std::vector<BufferId>& adopted);
+  Window adoptable(const Node& node, size_t result);
   void set_loop(std::span<const Window> windows, int32_t loop);
   void set_results(std::span<const Window> windows, int32_t index, int32_t number);
   void finish_region(const hir::Region& region, std::span<const Window> targets, const Node& node,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/passes/finish.h"
 
+#include <algorithm>
+
+#include "compiler/passes/readers_first.h"
+
 namespace onrt::hir {
 
 class FlatFinisher {
@@ -106,6 +110,15 @@ class FlatFinisher {
       if (node.live) {
         flat_.regions_[static_cast<size_t>(node.region)].order.push_back(static_cast<int32_t>(i));
       }
+    }
+    if (std::ranges::none_of(flat_.nodes_, [](const Node& node) {
+          return node.live && updated_operands(node) > 0;
+        })) {
+      return;
+    }
+    ReadersFirst readers_first(flat_);
+    for (size_t r = 0; r < flat_.regions_.size(); ++r) {
+      readers_first.improve(static_cast<int32_t>(r), flat_.regions_[r].order);
     }
   }
 
