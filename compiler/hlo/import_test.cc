@@ -304,5 +304,130 @@ TEST(HloImport, PassesAttributesOfAReduce) {
   EXPECT_EQ(graph->graph.computation(called).name, "sum");
 }
 
+opennrt::hlo::Shape pair_of(const opennrt::hlo::Shape& a, const opennrt::hlo::Shape& b) {
+  opennrt::hlo::Shape shape = shape_of(NRTCC_TUPLE, {});
+  *shape.add_tuple_shapes() = a;
+  *shape.add_tuple_shapes() = b;
+  return shape;
+}
+
+// main: while over (f32[], f32[4]) with body 9 ("step") and condition 8 ("goes_on").
+struct LoopModule {
+  LoopModule() {
+    const int64_t a = builder.parameter(0, kScalar);
+    const int64_t b = builder.parameter(1, kVector);
+    auto& state = builder.add("tuple", pair_of(kScalar, kVector), {a, b});
+    auto& loop = builder.add("while", pair_of(kScalar, kVector), {state.id()});
+    loop.add_called_computation_ids(9);  // HLO lists the body first
+    loop.add_called_computation_ids(8);
+    builder.start("goes_on", 8);
+    add_element(builder.parameter(0, pair_of(kScalar, kVector)), 0, kScalar);
+    auto& compare = builder.add("compare", shape_of(NRTCC_PRED, {}), {last(), last()});
+    compare.set_comparison_direction("LT");
+    builder.start("step", 9);
+    builder.parameter(0, pair_of(kScalar, kVector));
+  }
+
+  void add_element(int64_t tuple, int64_t index, const opennrt::hlo::Shape& shape) {
+    builder.add("get-tuple-element", shape, {tuple}).set_tuple_index(index);
+  }
+  int64_t last() {
+    return builder.computation().instructions(builder.computation().instructions_size() - 1).id();
+  }
+  opennrt::hlo::Computation& computation(int i) {
+    return *builder.module().mutable_computations(i);
+  }
+  opennrt::hlo::Instruction& loop() { return *computation(0).mutable_instructions(3); }
+
+  ModuleBuilder builder;
+};
+
+TEST(HloImport, TakesALoop) {
+  LoopModule module;
+  const GraphPtr graph = import_ok(module.builder.module());
+  const hir::Instruction& root = root_of(graph);
+  EXPECT_EQ(root.opcode, hir::Opcode::kWhile);
+  const auto called = root.ints(hir::AttributeKey::kCalled);
+  ASSERT_EQ(called.size(), 2U);
+  EXPECT_EQ(graph->graph.computation(static_cast<hir::ComputationId>(called[0])).name, "goes_on");
+  EXPECT_EQ(graph->graph.computation(static_cast<hir::ComputationId>(called[1])).name, "step");
+}
+
+TEST(HloImport, LocatesWhatIsWrongWithALoop) {
+  LoopModule one;
+  one.loop().mutable_called_computation_ids()->RemoveLast();
+  EXPECT_THAT(import_error(one.builder.module()),
+              AllOf(HasSubstr("while.4"), HasSubstr("expected 2 integers, found 1")));
+  LoopModule missing;
+  missing.loop().set_called_computation_ids(0, 77);
+  EXPECT_THAT(import_error(missing.builder.module()),
+              AllOf(HasSubstr("while.4"), HasSubstr("called computation 77 is not in the module")));
+  LoopModule swapped;
+  swapped.loop().set_called_computation_ids(0, 8);
+  swapped.loop().set_called_computation_ids(1, 9);
+  EXPECT_THAT(import_error(swapped.builder.module()),
+              AllOf(HasSubstr("computation 'step', root: expected pred[]"), HasSubstr("while.4")));
+  LoopModule shape;
+  *shape.computation(2).mutable_instructions(0)->mutable_shape() = kScalar;
+  EXPECT_THAT(import_error(shape.builder.module()),
+              HasSubstr("computation 'step', parameter 0: expected (f32[], f32[4]), found f32[]"));
+  LoopModule result;
+  *result.loop().mutable_shape() = kVector;
+  EXPECT_THAT(import_error(result.builder.module()), HasSubstr("found f32[4]"));
+}
+
+TEST(HloImport, RefusesALoopThatRunsItself) {
+  LoopModule module;
+  module.builder.add("while", pair_of(kScalar, kVector), {module.last()});
+  module.computation(2).mutable_instructions(1)->add_called_computation_ids(9);
+  module.computation(2).mutable_instructions(1)->add_called_computation_ids(8);
+  EXPECT_THAT(import_error(module.builder.module()),
+              AllOf(HasSubstr("computation 'step'"), HasSubstr("calls itself")));
+}
+
+TEST(HloImport, TakesBranchesInTheirOrder) {
+  ModuleBuilder builder;
+  const int64_t which = builder.parameter(0, shape_of(NRTCC_S32, {}));
+  const int64_t x = builder.parameter(1, kVector);
+  auto& chosen = builder.add("conditional", kVector, {which, x, x, x});
+  for (const int64_t id : {9, 8, 9}) {
+    chosen.add_called_computation_ids(id);
+  }
+  builder.start("negative", 8);
+  builder.add("negate", kVector, {builder.parameter(0, kVector)});
+  builder.start("same", 9);
+  builder.parameter(0, kVector);
+  const GraphPtr graph = import_ok(builder.module());
+  const auto called = root_of(graph).ints(hir::AttributeKey::kCalled);
+  ASSERT_EQ(called.size(), 3U);
+  EXPECT_EQ(graph->graph.computation(static_cast<hir::ComputationId>(called[1])).name, "negative");
+  auto& broken = *builder.module().mutable_computations(0)->mutable_instructions(2);
+  broken.mutable_called_computation_ids()->RemoveLast();
+  EXPECT_THAT(import_error(builder.module()),
+              AllOf(HasSubstr("conditional.3"), HasSubstr("expected 3 integers, found 2")));
+}
+
+TEST(HloImport, RefusesLoopsNestedWithoutEnd) {
+  ModuleBuilder builder;
+  const auto add_loop = [&](int64_t body) {
+    auto& loop = builder.add("while", kVector, {builder.parameter(0, kVector)});
+    loop.add_called_computation_ids(body);
+    loop.add_called_computation_ids(8);
+  };
+  add_loop(9);
+  builder.start("never", 8);
+  builder.parameter(0, kVector);
+  auto& no = builder.add("constant", shape_of(NRTCC_PRED, {}));
+  *no.mutable_literal()->mutable_shape() = shape_of(NRTCC_PRED, {});
+  no.mutable_literal()->add_preds(false);
+  for (int64_t id = 9; id < 200; ++id) {
+    builder.start("level", id);
+    add_loop(id + 1);
+  }
+  builder.start("last", 200);
+  builder.parameter(0, kVector);
+  EXPECT_THAT(import_error(builder.module()), HasSubstr("calls are nested deeper than 64 levels"));
+}
+
 }  // namespace
 }  // namespace onrt::hlo

@@ -2,7 +2,6 @@
 // Loops and branches: what to_apply names runs as it is written.
 #include "compiler/hir/status.h"
 #include "compiler/reference/interpreter.h"
-#include "runtime/base/format.h"
 
 namespace onrt::reference {
 namespace {
@@ -28,8 +27,7 @@ Status evaluate_while(Operation& operation) {
       return ok_status();
     }
     if (--budget.iterations < 0) {
-      return hir::unsupported(
-          format("loops ran {} times; the interpreter goes no further", Budget::kIterations));
+      return hir::unsupported("the interpreter's budget of loop turns is used up");
     }
     ONRT_ASSIGN_OR_RETURN(state[0],
                           interpret(operation.graph, callee(operation, 1), state, &budget));

@@ -17,7 +17,7 @@ using Tensors = std::vector<Tensor>;  // a tuple's arrays, depth first
 
 // What one interpretation may still do. Loops that never end are no reason to hang.
 struct Budget {
-  static constexpr int64_t kIterations = int64_t{1} << 22;
+  static constexpr int64_t kIterations = int64_t{1} << 20;
   int64_t iterations = kIterations;  // of all loops together
 };
 

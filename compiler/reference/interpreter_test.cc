@@ -157,5 +157,33 @@ ENTRY %0 "main" {
   EXPECT_EQ(hir::element_text(Dtype::kF32, results->at(1).at(2)), "10");
 }
 
+// Two loops, one in the other, that never end.
+TEST(Interpreter, StopsWhenItsBudgetOfTurnsIsUsedUp) {
+  const auto graph = hir::parse(R"(HloModule "m"
+%1 "always" {
+  %0 = s32[] parameter(), parameter_number={0}
+  ROOT %1 = pred[] constant(), literal={1}
+}
+%2 "same" {
+  ROOT %0 = s32[] parameter(), parameter_number={0}
+}
+%3 "inner" {
+  %0 = s32[] parameter(), parameter_number={0}
+  ROOT %1 = s32[] while(%0), to_apply={1,2}, name="inner loop"
+}
+ENTRY %0 "main" {
+  %0 = s32[] constant(), literal={0}
+  ROOT %1 = s32[] while(%0), to_apply={1,3}, name="outer loop"
+}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  Budget budget{100};
+  const auto result = interpret(**graph, hir::kEntry, {}, &budget);
+  EXPECT_EQ(result.status().code(), NRT_UNSUPPORTED_NEFF_VERSION);
+  EXPECT_EQ(result.status().message(),
+            "instruction 'outer loop' (while): instruction 'inner loop' (while): the interpreter's "
+            "budget of loop turns is used up");
+}
+
 }  // namespace
 }  // namespace onrt::reference
