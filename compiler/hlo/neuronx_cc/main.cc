@@ -43,8 +43,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Where --pipeline SaveTemps keeps the text of every stage.
-std::string temps_folder(const std::string& output) {
+// Where the text of every stage is kept; "": nowhere.
+std::string dump_folder(const Options& options) {
+  if (!options.save_temps || !options.dump_dir.empty()) {
+    return options.dump_dir;
+  }
+  const std::string& output = options.output;
   const size_t slash = output.rfind('/');
   return (slash == std::string::npos ? std::string(".") : output.substr(0, slash)) +
          "/neuronx-cc-temps";
@@ -90,7 +94,7 @@ bool uses_folder(const nrtcc_cache_t* cache) {
 
 Status compile_graph(const nrtcc_graph_t* graph, const Options& options, const std::string& target,
                      Report& report) {
-  const std::string dump = options.save_temps ? temps_folder(options.output) : "";
+  const std::string dump = dump_folder(options);
   std::error_code error;
   if (!dump.empty() && !std::filesystem::create_directories(dump, error) && error) {
     return Status(NRT_FAILURE, format("cannot create '{}': {}", dump, error.message()));

@@ -81,6 +81,11 @@ Status set_cache_dir(Options& options, const std::string& value) {
   return value.empty() ? usage("--cache-dir needs the name of a folder") : ok_status();
 }
 
+Status set_dump(Options& options, const std::string& value) {
+  options.dump_dir = value;
+  return value.empty() ? usage("--dump needs the name of a folder") : ok_status();
+}
+
 Status set_no_cache(Options& options, const std::string&) {
   options.no_cache = true;
   return ok_status();
@@ -157,7 +162,8 @@ constexpr std::array kCompileFlags = {
          "write an uncompressed NEFF"},
     Flag{"--enable-experimental-O1", Takes::kNothing, "", ignore, ""},
     Flag{"--pipeline", Takes::kWords, "", set_pipeline,
-         "stages to run: compile, SaveTemps (keeps the text of every stage)"},
+         "stages to run: compile, SaveTemps (as --dump neuronx-cc-temps beside the output)"},
+    Flag{"--dump", Takes::kValue, "", set_dump, "folder for the text of every stage"},
     Flag{"--cache-dir", Takes::kValue, "", set_cache_dir,
          "folder of compiled programs to look in first (default: NEURON_COMPILE_CACHE_URL if set)"},
     Flag{"--cache_dir", Takes::kValue, "", set_cache_dir, ""},

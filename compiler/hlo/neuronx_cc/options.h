@@ -33,6 +33,7 @@ struct Options {
   std::string auto_cast_type = "bf16";
   bool uncompressed = false;
   bool save_temps = false;
+  std::string dump_dir;   // "": none, or neuronx-cc-temps beside the output with save_temps
   std::string cache_dir;  // "": NEURON_COMPILE_CACHE_URL
   bool no_cache = false;
   bool json = false;

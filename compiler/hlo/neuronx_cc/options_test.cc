@@ -57,6 +57,11 @@ TEST(NeuronxCcOptions, TakesTheLineOfAClientThatKeepsItsTemporaries) {
   EXPECT_TRUE(options.save_temps);
 }
 
+TEST(NeuronxCcOptions, TakesAFolderForTheTextOfEveryStage) {
+  EXPECT_EQ(parse_ok("compile m.pb --framework XLA --dump stages").dump_dir, "stages");
+  EXPECT_EQ(parse_ok("compile m.pb --framework XLA").dump_dir, "");
+}
+
 TEST(NeuronxCcOptions, TakesTheModelFileBeforeOrAfterFlags) {
   for (const char* line :
        {"compile m.pb --framework XLA --target trn1", "compile --framework XLA m.pb --target trn1",
