@@ -187,26 +187,43 @@ ONRT_SCALAR float rsqrt_f32(float x) {  // [f64]
   return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x)));
 }
 
+// Conditions as words of 0 or 1 from the bits of non-negative floats (below 2^31). Compilers turn
+// chains of float comparisons into branches, which keeps a loop from being vectorised.
+ONRT_SCALAR uint32_t bits_zero(uint32_t u) { return ((u - 1u) & ~u) >> 31; }
+ONRT_SCALAR uint32_t bits_equal(uint32_t u, uint32_t v) { return bits_zero(u ^ v); }
+ONRT_SCALAR uint32_t bits_less(uint32_t u, uint32_t v) { return (u - v) >> 31; }
+ONRT_SCALAR uint32_t bits_choose(uint32_t condition, uint32_t yes, uint32_t no) {
+  return (yes & (0u - condition)) | (no & (condition - 1u));
+}
+
 // C's pow: 1 for x^0 and 1^y even with NaN; NaN for a negative base and a fraction.
 ONRT_SCALAR float power_f32(float x, float y) {  // [f64]
-  const float a = abs_float(x);
-  const float b = abs_float(y);
-  const float y_floor = __builtin_floorf(y);
-  const float y_half = y * 0.5f;
-  const bool integer = y_floor == y;
-  const bool odd = integer && __builtin_floorf(y_half) != y_half && b < 16777216.0f;
-  const double safe = a > 0.0f && a < kInfinity ? a : 1.0;
-  const float z = static_cast<float>(exp_f64(log_f64(safe) * static_cast<double>(y)));
+  constexpr uint32_t kInf = 0x7f800000u;
+  constexpr uint32_t kOne = 0x3f800000u;
+  const uint32_t a = float_bits(x) & 0x7fffffffu;
+  const uint32_t b = float_bits(y) & 0x7fffffffu;
+  const float magnitude = bits_float(b);
+  const float half = magnitude * 0.5f;
+  const float rounded = (magnitude + 8388608.0f) - 8388608.0f;  // for |y| < 2^23
+  const float half_rounded = (half + 8388608.0f) - 8388608.0f;
+  const uint32_t integer = (1u ^ bits_less(b, 0x4b000000u)) | bits_equal(float_bits(rounded), b);
+  const uint32_t odd = integer & (1u ^ bits_equal(float_bits(half_rounded), float_bits(half))) &
+                       bits_less(b, 0x4b800000u);
+  const uint32_t finite = bits_less(a, kInf) & (1u ^ bits_zero(a));
+  const double base = bits_float(bits_choose(finite, a, kOne));
+  const float z = static_cast<float>(exp_f64(log_f64(base) * static_cast<double>(y)));
+  const uint32_t positive = 1u ^ (float_bits(y) >> 31);  // y = 0 is replaced below
   // |x| is 0 or infinite: 0^y = 0 or, for negative y, infinite; the other way round for infinity.
-  const bool grows = (a == kInfinity) == (y > 0.0f);
-  float r = a == 0.0f || a == kInfinity ? (grows ? kInfinity : 0.0f) : z;
-  const float at_infinity = a == 1.0f ? 1.0f : ((a > 1.0f) == (y > 0.0f) ? kInfinity : 0.0f);
-  r = b == kInfinity ? at_infinity : r;
-  r = float_bits(x) >> 31 && odd ? -r : r;
-  r = x < 0.0f && a < kInfinity && !integer && b < kInfinity ? kQuietNan : r;
-  r = x != x ? x : r;
-  r = y != y ? y : r;
-  return y == 0.0f || x == 1.0f ? 1.0f : r;
+  uint32_t r =
+      bits_choose(finite, float_bits(z), bits_choose(bits_equal(a, kInf) ^ positive, 0u, kInf));
+  const uint32_t at_infinity = bits_choose(bits_less(kOne, a) ^ positive, 0u, kInf);
+  r = bits_choose(bits_equal(b, kInf), bits_choose(bits_equal(a, kOne), kOne, at_infinity), r);
+  r ^= odd << 31 & float_bits(x);
+  const uint32_t undefined = (float_bits(x) >> 31) & finite & (1u ^ integer) & bits_less(b, kInf);
+  r = bits_choose(undefined, 0x7fc00000u, r);
+  r = bits_choose(bits_less(kInf, a), float_bits(x), r);
+  r = bits_choose(bits_less(kInf, b), float_bits(y), r);
+  return bits_float(bits_choose(bits_zero(b) | bits_equal(float_bits(x), kOne), kOne, r));
 }
 
 // ---- trigonometry -------------------------------------------------------------------------------
