@@ -45,10 +45,12 @@ class LoadedProgram final : public EngineProgram {
     context.pool = run.pool;
     context.stop = &stop;
     context.sequence = run.sequence;
-    if (is_aligned(binding)) {
-      return run_block(0, context);
+    Result<uint64_t> ns =
+        is_aligned(binding) ? run_block(0, context) : run_on_copies(binding, context);
+    if (ns.ok() && stop.seen()) {  // by the last instruction
+      return stop.status();
     }
-    return run_on_copies(binding, context);
+    return ns;
   }
 
  private:
@@ -183,7 +185,7 @@ class LoadedProgram final : public EngineProgram {
   Result<uint64_t> run_block(uint32_t block, const ExecContext& context) const {
     uint64_t ns = block_ns(block);
     for (const Step& step : blocks_[block]) {
-      if (context.stop->raised()) {
+      if (context.stop->raised_between()) {
         return context.stop->status();
       }
       if (step.executor != nullptr) {
@@ -214,7 +216,7 @@ class LoadedProgram final : public EngineProgram {
       }
       ONRT_ASSIGN_OR_RETURN(const uint64_t body, run_block(op.body, turn));
       total += body;
-      if (context.stop->raised()) {  // blocks may be empty
+      if (context.stop->raised_between()) {  // blocks may be empty
         return context.stop->status();
       }
     }

@@ -20,15 +20,28 @@ namespace onrt {
 // Tells long work to stop. Thread-safe.
 class StopSignal {
  public:
+  static constexpr uint32_t kCallsPerLook = 16;
+
   StopSignal(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* abort)
       : deadline_(deadline), abort_(abort) {}
 
   bool raised() const {
-    if (abort_ != nullptr && abort_->load(std::memory_order_relaxed)) {
-      return true;
+    const bool now = (abort_ != nullptr && abort_->load(std::memory_order_relaxed)) ||
+                     (deadline_ != std::chrono::steady_clock::time_point::max() &&
+                      std::chrono::steady_clock::now() >= deadline_);
+    if (now) {
+      seen_.store(true, std::memory_order_relaxed);
     }
-    return deadline_ != std::chrono::steady_clock::time_point::max() &&
-           std::chrono::steady_clock::now() >= deadline_;
+    return now;
+  }
+  // True if raised() was ever true: work that stopped early for it may be incomplete.
+  bool seen() const { return seen_.load(std::memory_order_relaxed); }
+  // Between instructions, by the one thread that walks them. The clock costs as much as a small
+  // instruction, so it is read only every few calls; a long instruction asks raised() itself.
+  bool raised_between() const {
+    const uint32_t calls = calls_.load(std::memory_order_relaxed);
+    calls_.store(calls + 1, std::memory_order_relaxed);
+    return seen() || (calls % kCallsPerLook == 0 && raised());
   }
   // Why; call only after raised() was true.
   Status status() const {
@@ -41,6 +54,9 @@ class StopSignal {
  private:
   std::chrono::steady_clock::time_point deadline_;
   const std::atomic<bool>* abort_;  // written by another thread; a late sight of it is harmless
+  // Relaxed: what was computed before is read only after the threads have joined.
+  mutable std::atomic<bool> seen_{false};
+  mutable std::atomic<uint32_t> calls_{0};
 };
 
 // The memory and helpers of one execution.
