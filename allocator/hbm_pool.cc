@@ -280,7 +280,10 @@ void HbmPool::log_dev_mem(const std::string& failure) const {
   ONRT_LOG(context_.log, Tdrv, Error, "{}", failure);
 }
 void HbmPool::log_dev_mem_usage_table(const std::string& table) const {
-  ONRT_LOG(context_.log, Tdrv, Error, "Displaying Current Memory Utilization:\n{}", table);
+  if (context_.log->enabled(LogComponent::kTdrv, LogLevel::kError)) {
+    context_.log->write_table(LogComponent::kTdrv, LogLevel::kError, __func__,
+                              format("Displaying Current Memory Utilization:\n{}", table));
+  }
 }
 
 void HbmPool::name_model(uint32_t model, const std::string& name) {

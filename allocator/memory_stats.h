@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/driver/driver.h"
 
 namespace onrt {
@@ -32,7 +33,7 @@ class MemoryLedger {
  public:
   // `core` is a logical core of the machine; `model` 0 means "not of a model".
   void add(int core, uint32_t model, MemoryCategory category, int64_t bytes);
-  void name_model(uint32_t model, std::string name) { names_[model] = std::move(name); }
+  void name_model(uint32_t model, std::string name) { names_[model] = one_line(name); }
   void forget_model(uint32_t model);
 
   MemoryUsage usage_of_core(int core) const;

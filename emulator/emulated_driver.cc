@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "emulator/emulated_machine.h"
+#include "emulator/exec/simd_level.h"
 #include "emulator/fork_watch.h"
 #include "emulator/machine_place.h"
 #include "emulator/machine_snapshot.h"
@@ -98,7 +99,7 @@ class EmulatedDriver : public Driver {
     if (type == "none") {
       return Status(NRT_FAILURE, "OPENNRT_EMULATE=none");
     }
-    return find_profile(context, type).status();
+    return find_profile(context, type).status().annotate(format("OPENNRT_EMULATE='{}'", type));
   }
 
   Result<std::unique_ptr<Machine>> open(const Context& context,
@@ -120,6 +121,8 @@ class EmulatedDriver : public Driver {
     }
     ONRT_ASSIGN_OR_RETURN(const MachinePlace place,
                           machine_place(context, profile.info.instance_type));
+    // A level that this host can't run fails here rather than at the first nrt_load().
+    ONRT_RETURN_IF_ERROR(choose_simd_level(context.settings.text(Setting::kEmuSimd)).status());
     AttachOptions options;
     options.logical_core_size = profile.info.logical_core_size;
     options.runtime_version = request.runtime_version;

@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-ROW = re.compile(r'ONRT_SETTING\(\w+, "([^"]+)", (\w+), "([^"]*)", "([^"]*)", "([^"]*)"\)')
+ROW = re.compile(r'ONRT_SETTING\(\w+, "([^"]+)", (\w+), "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)"\)')
 
 HEAD = """---
 # SPDX-License-Identifier: Apache-2.0
@@ -19,9 +19,10 @@ opennrt-settings - environment variables that OpenNRT reads
 
 # DESCRIPTION
 
-Variables are read once, when the library is initialised. A value that does not parse makes
-`nrt_init()` fail with a message that names variable, value and what was expected. An unknown
-`NEURON_RT_` or `OPENNRT_` name is warned about once, with the nearest known name.
+Variables are read once, when the library is initialised. A value that is not allowed makes
+`nrt_init()` fail with a message that names variable, value and what was expected. An empty value is
+the same as none. An unknown `NEURON_RT_` or `OPENNRT_` name is warned about once, with the nearest
+known name.
 
 # VARIABLES
 """
@@ -32,9 +33,13 @@ TYPES = {"Flag": "0, 1, true or false", "Integer": "whole number", "Text": "text
 def main() -> None:
     text = HEAD
     rows = ROW.findall(Path("runtime/base/settings.def").read_text())
-    for name, kind, default, unit, doc in rows:
+    for name, kind, default, unit, allowed, doc in rows:
         shown = f"default {default}" if default else "not set by default"
         kind_text = TYPES[kind] + (f", {unit}" if unit else "")
+        if ".." in allowed:
+            kind_text = f"whole number {allowed.replace('..', ' to ')}" + (f", {unit}" if unit else "")
+        elif allowed and not allowed.startswith(","):
+            kind_text = "one of " + allowed.replace("|", ", ")
         text += f"\n**{name}**\n:   {doc[0].upper() + doc[1:]}. ({kind_text}; {shown})\n"
     print(text, end="")
 

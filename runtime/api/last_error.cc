@@ -3,8 +3,7 @@
 
 #include <pthread.h>
 
-#include <algorithm>
-#include <cstring>
+#include <cstddef>
 
 #include "opennrt/opennrt.h"
 #include "runtime/base/format.h"
@@ -33,6 +32,26 @@ Shared& shared() {
     return new Shared;
   }();
   return *kInstance;
+}
+
+// What one_line() does, without an allocation.
+void store_text(std::string_view message) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  size_t length = 0;
+  for (const char c : message) {
+    if (length + 4 >= kTextBytes) {
+      break;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      last_error_text[length++] = c;
+    } else {
+      for (const char part : {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]}) {
+        last_error_text[length++] = part;
+      }
+    }
+  }
+  last_error_text[length] = '\0';
 }
 
 // A full or empty queue and a wait that ended are answers rather than faults.
@@ -68,9 +87,7 @@ std::shared_ptr<const Context> refresh_context() {
 const char* last_error() { return last_error_text; }
 
 NRT_STATUS report(NRT_STATUS code, std::string_view message, const char* function) {
-  const size_t length = std::min(message.size(), kTextBytes - 1);
-  std::memcpy(last_error_text, message.data(), length);
-  last_error_text[length] = '\0';
+  store_text(message);
   try {
     const std::shared_ptr<const Context> current = context();
     if (current->log && current->log->enabled(LogComponent::kNrt, level_of(code))) {

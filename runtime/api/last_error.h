@@ -3,9 +3,11 @@
 // its body through c_boundary(), which logs a failure and keeps its text for onrt_last_error().
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <new>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "nrt/nrt_status.h"
@@ -24,14 +26,14 @@ std::shared_ptr<const Context> refresh_context();
 const char* last_error();
 
 // Stores and logs a failure of the exported function `function` and returns its code. Does not
-// allocate to store; texts over 2 KiB are cut.
+// allocate to store; texts over 2 KiB are cut. Control characters become \x0a.
 NRT_STATUS report(NRT_STATUS code, std::string_view message, const char* function);
 
 // Static text of a status. Internal name of nrt_get_status_as_str(), which clients may replace.
 const char* status_text(NRT_STATUS status);
 
-// Runs `body`, which returns a Status. Nothing in the runtime throws, except that memory may run
-// out anywhere. `function` is the caller, that is the exported function.
+// Runs `body`, which returns a Status. Nothing in the runtime throws, except that memory or threads
+// may run out anywhere. `function` is the caller, that is the exported function.
 template <class Body>
 NRT_STATUS c_boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   try {
@@ -39,6 +41,10 @@ NRT_STATUS c_boundary(Body&& body, const char* function = __builtin_FUNCTION()) 
     return status.ok() ? NRT_SUCCESS : report(status.code(), status.message(), function);
   } catch (const std::bad_alloc&) {
     return report(NRT_RESOURCE, "host memory ran out", function);
+  } catch (const std::system_error& error) {
+    return report(NRT_RESOURCE, error.what(), function);
+  } catch (const std::exception& error) {
+    return report(NRT_FAILURE, error.what(), function);
   }
 }
 

@@ -12,15 +12,6 @@ void log_start(const Context& context, const Session& session, const char* frame
   for (const std::string& warning : context.settings.warnings()) {
     ONRT_LOG(context.log, Nrt, Warning, "{}", warning);
   }
-  for (const Setting setting : {Setting::kLogLevel, Setting::kLogLevelTdrv, Setting::kLogLevelNmgr,
-                                Setting::kLogLevelNrt}) {
-    const std::string_view level = context.settings.text(setting);
-    if (!level.empty() && !parse_log_level(level)) {
-      ONRT_LOG(context.log, Nrt, Warning,
-               "{}='{}': expected ERROR, WARN, INFO, DEBUG, TRACE or QUIET",
-               setting_table()[static_cast<size_t>(setting)].variable, level);
-    }
-  }
   if (context.settings.integer(Setting::kAsyncExecMaxInflight) != 0) {
     ONRT_LOG(context.log, Nrt, Warning,
              "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS has no effect: implicit asynchronous "

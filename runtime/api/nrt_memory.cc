@@ -97,8 +97,10 @@ extern "C" NRT_STATUS nrt_debug_log_oom_report(void) {
     for (int i = 0; i < session->core_count(); ++i) {
       const HbmPool& pool = session->core_at(i).pool;
       if (shown.insert(&pool).second) {
-        ONRT_LOG(session->context().log, Tdrv, Error, "Current Memory Utilization of HBM {}:\n{}",
-                 pool.hbm().stack, pool.memory_table());
+        session->context().log->write_table(LogComponent::kTdrv, LogLevel::kError,
+                                            "nrt_debug_log_oom_report",
+                                            format("Current Memory Utilization of HBM {}:\n{}",
+                                                   pool.hbm().stack, pool.memory_table()));
       }
     }
     return ok_status();

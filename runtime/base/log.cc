@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <system_error>
 
 #include "runtime/base/file.h"
 
@@ -60,6 +62,23 @@ std::optional<LogLevel> parse_log_level(std::string_view text) {
   return std::nullopt;
 }
 
+std::string one_line(std::string_view text) {
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  std::string line;
+  line.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      line += c;
+    } else {
+      line += "\\x";
+      line += kHex[byte >> 4];
+      line += kHex[byte & 15];
+    }
+  }
+  return line;
+}
+
 Logger::Logger(const Settings& settings) {
   const LogLevel common =
       parse_log_level(settings.text(Setting::kLogLevel)).value_or(LogLevel::kWarning);
@@ -83,7 +102,12 @@ Logger::Logger(const Settings& settings) {
       to_syslog_ = true;
     } else if (place.starts_with("file:") && !file_.valid()) {
       file_ = open_file(std::string(place.substr(5)), O_WRONLY | O_CREAT | O_APPEND, 0644);
-      to_console_ |= !file_.valid();
+      if (!file_.valid()) {
+        to_console_ = true;
+        problem_ = format("NEURON_RT_LOG_LOCATION='{}': cannot open '{}': {}",
+                          settings.text(Setting::kLogLocation), place.substr(5),
+                          std::generic_category().message(errno));
+      }
     } else {
       to_console_ = true;
     }
@@ -93,6 +117,16 @@ Logger::Logger(const Settings& settings) {
 
 void Logger::write(LogComponent component, LogLevel level, std::string_view function,
                    std::string_view text) {
+  write_line(component, level, function, one_line(text));
+}
+
+void Logger::write_table(LogComponent component, LogLevel level, std::string_view function,
+                         std::string_view text) {
+  write_line(component, level, function, text);
+}
+
+void Logger::write_line(LogComponent component, LogLevel level, std::string_view function,
+                        std::string_view text) {
   const auto name = kComponentNames[static_cast<size_t>(component)];
   const std::string line =
       format("{}  {}:{} {:>5} {:>5}:{:<40} {}\n", timestamp(), ::getpid(), ::syscall(SYS_gettid),

@@ -36,15 +36,31 @@ class Logger {
   bool enabled(LogComponent component, LogLevel level) const {
     return level <= levels_[static_cast<size_t>(component)];
   }
+  // One line: control characters in `text` (a tensor's name may hold anything) become \\x0a.
   void write(LogComponent component, LogLevel level, std::string_view function,
              std::string_view text);
 
+  // Several lines of our own making, names in them made harmless by one_line().
+  void write_table(LogComponent component, LogLevel level, std::string_view function,
+                   std::string_view text);
+
+  // Why the file of NEURON_RT_LOG_LOCATION can't be written; "" when it can or there is none.
+  // nrt_init() refuses to start then.
+  const std::string& problem() const { return problem_; }
+
  private:
+  void write_line(LogComponent component, LogLevel level, std::string_view function,
+                  std::string_view text);
+
   std::array<LogLevel, kLogComponents> levels_;
   bool to_console_ = false;
   bool to_syslog_ = false;
   UniqueFd file_;
+  std::string problem_;
 };
+
+// `text` with control characters as \\x0a, so that it stays one line and can't forge another.
+std::string one_line(std::string_view text);
 
 // What every component below the C API needs; passed, never global.
 struct Context {

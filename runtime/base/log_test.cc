@@ -106,6 +106,16 @@ TEST_F(LogTest, AFileThatCanNotBeOpenedFallsBackToTheConsole) {
   Logger log(Settings::from_strings({"NEURON_RT_LOG_LOCATION=file:/nonexistent/x"}));
   log.write(LogComponent::kNrt, LogLevel::kError, "f", "seen");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("seen"));
+  EXPECT_THAT(log.problem(), HasSubstr("NEURON_RT_LOG_LOCATION='file:/nonexistent/x'"));
+  EXPECT_EQ(logger({}).problem(), "");
+}
+
+TEST_F(LogTest, ControlCharactersCannotForgeALine) {
+  Logger log = logger({});
+  log.write(LogComponent::kNrt, LogLevel::kError, "f", "tensor 'a\n2026 ERROR \x1b[31m' \xc3\xa4");
+  const std::string text = written();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_THAT(text, HasSubstr("tensor 'a\\x0a2026 ERROR \\x1b[31m' \xc3\xa4\n"));
 }
 
 }  // namespace

@@ -40,6 +40,86 @@ std::optional<int64_t> parse_value(SettingType type, std::string_view text) {
   return number;
 }
 
+std::optional<int64_t> parse_whole(std::string_view text) {
+  return parse_value(SettingType::kInteger, text);
+}
+
+struct Range {
+  int64_t least;
+  int64_t most;
+};
+
+// "1..1024"; nothing for other grammars.
+std::optional<Range> range_of(std::string_view allowed) {
+  const size_t dots = allowed.find("..");
+  if (dots == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto least = parse_whole(allowed.substr(0, dots));
+  const auto most = parse_whole(allowed.substr(dots + 2));
+  return least && most ? std::optional<Range>({*least, *most}) : std::nullopt;
+}
+
+// `word` of the grammar: itself, in any case when it is in capitals, or what it starts with.
+bool is_word(std::string_view value, std::string_view word) {
+  if (word.ends_with('*')) {
+    return value.size() >= word.size() && value.starts_with(word.substr(0, word.size() - 1));
+  }
+  const bool capitals = std::all_of(word.begin(), word.end(), [](char c) { return c < 'a'; });
+  return value == word || (capitals && lower(value) == lower(word));
+}
+
+template <class Function>
+bool any_part(std::string_view text, char separator, const Function& function) {
+  while (true) {
+    const size_t end = text.find(separator);
+    if (function(text.substr(0, end))) {
+      return true;
+    }
+    if (end == std::string_view::npos) {
+      return false;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool is_allowed(std::string_view value, std::string_view allowed) {
+  if (allowed.empty()) {
+    return true;
+  }
+  if (const auto range = range_of(allowed)) {
+    const auto number = parse_whole(value);
+    return number && *number >= range->least && *number <= range->most;
+  }
+  const bool list = allowed.starts_with(',');
+  const std::string_view words = allowed.substr(list ? 1 : 0);
+  const auto known = [&](std::string_view part) {
+    return any_part(words, '|', [&](std::string_view word) { return is_word(part, word); });
+  };
+  return list ? !any_part(value, ',', [&](std::string_view part) { return !known(part); })
+              : known(value);
+}
+
+// What a value of this row must be, for messages.
+std::string expected_of(const SettingInfo& row) {
+  if (row.type == SettingType::kFlag) {
+    return "0, 1, true or false";
+  }
+  if (const auto range = range_of(row.allowed)) {
+    const std::string_view unit = row.unit == "s" ? " seconds" : "";
+    return format("a whole number, {} to {}{}", range->least, range->most, unit);
+  }
+  if (row.type == SettingType::kInteger) {
+    return "a whole number";
+  }
+  const bool list = row.allowed.starts_with(',');
+  std::string words(row.allowed.substr(list ? 1 : 0));
+  for (size_t at = 0; (at = words.find('|', at)) != std::string::npos; at += 2) {
+    words.replace(at, 1, ", ");
+  }
+  return format("{}{}", list ? "a comma separated list of " : "one of ", words);
+}
+
 // Levenshtein distance; names are short.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -91,8 +171,8 @@ constexpr size_t kLongestName = 128;
 
 const std::vector<SettingInfo>& setting_table() {
   static const std::vector<SettingInfo> kTable = {
-#define ONRT_SETTING(name, variable, type, fallback, unit, doc) \
-  SettingInfo{Setting::k##name, variable, SettingType::k##type, fallback, unit, doc},
+#define ONRT_SETTING(name, variable, type, fallback, unit, allowed, doc) \
+  SettingInfo{Setting::k##name, variable, SettingType::k##type, fallback, unit, allowed, doc},
 #include "runtime/base/settings.def"
 #undef ONRT_SETTING
   };
@@ -134,18 +214,26 @@ Settings Settings::from_strings(const std::vector<std::string>& variables) {
       }
       continue;
     }
-    settings.values_[index(row->setting)] = std::string(value);
-    if (row->type != SettingType::kText) {
-      if (const auto number = parse_value(row->type, value)) {
-        settings.integers_[index(row->setting)] = *number;
-      } else {
-        settings.problems_.push_back(
-            format("{}='{}': expected {}", name, value,
-                   row->type == SettingType::kFlag ? "0, 1, true or false" : "a whole number"));
-      }
-    }
+    settings.set(*row, value);
   }
   return settings;
+}
+
+void Settings::set(const SettingInfo& row, std::string_view value) {
+  const size_t i = index(row.setting);
+  if (value.empty()) {
+    values_[i].reset();
+    integers_[i] =
+        row.type == SettingType::kText ? 0 : parse_value(row.type, row.fallback).value_or(0);
+    return;
+  }
+  values_[i] = std::string(value);
+  const auto number = row.type == SettingType::kText ? 0 : parse_value(row.type, value);
+  if (!number || !is_allowed(value, row.allowed)) {
+    problems_.push_back(format("{}='{}': expected {}", row.variable, value, expected_of(row)));
+  } else if (row.type != SettingType::kText) {
+    integers_[i] = *number;
+  }
 }
 
 std::string_view Settings::text(Setting setting) const {

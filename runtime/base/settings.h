@@ -16,7 +16,7 @@
 namespace onrt {
 
 enum class Setting : uint8_t {
-#define ONRT_SETTING(name, variable, type, fallback, unit, doc) k##name,
+#define ONRT_SETTING(name, variable, type, fallback, unit, allowed, doc) k##name,
 #include "runtime/base/settings.def"
 #undef ONRT_SETTING
 };
@@ -29,6 +29,7 @@ struct SettingInfo {
   SettingType type;
   std::string_view fallback;
   std::string_view unit;
+  std::string_view allowed;  // grammar in settings.def
   std::string_view doc;
 };
 
@@ -38,7 +39,7 @@ const std::vector<SettingInfo>& setting_table();
 // A snapshot of the settings. Immutable after creation, hence thread-safe.
 class Settings {
  public:
-  // Reads `environ`. Never fails: values that do not parse are kept as problems().
+  // Reads `environ`. Never fails: values that are not allowed are kept as problems().
   static Settings from_environment();
   // For tests and fuzzing: `name=value` strings.
   static Settings from_strings(const std::vector<std::string>& variables);
@@ -49,16 +50,17 @@ class Settings {
   bool flag(Setting setting) const { return integers_[index(setting)] != 0; }
   int64_t integer(Setting setting) const { return integers_[index(setting)]; }
 
-  // One message per variable whose value does not parse: names variable, value and what was
+  // One message per variable whose value is not allowed: names variable, value and what was
   // expected. nrt_init() refuses to start when there is one.
   const std::vector<std::string>& problems() const { return problems_; }
   // One message per unknown NEURON_RT_*/OPENNRT_* name, with the nearest known name.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  void set(const SettingInfo& row, std::string_view value);
   static size_t index(Setting setting) { return static_cast<size_t>(setting); }
   static constexpr size_t kCount = 0
-#define ONRT_SETTING(name, variable, type, fallback, unit, doc) +1
+#define ONRT_SETTING(name, variable, type, fallback, unit, allowed, doc) +1
 #include "runtime/base/settings.def"
 #undef ONRT_SETTING
       ;

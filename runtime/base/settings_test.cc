@@ -40,17 +40,61 @@ TEST(Settings, FlagsAreZeroOneTrueFalseInAnyCase) {
 }
 
 TEST(Settings, AValueThatDoesNotParseIsAProblemThatNamesIt) {
-  const Settings settings = Settings::from_strings(
-      {"NEURON_RT_VALIDATE_HASH=maybe", "NEURON_RT_EXEC_TIMEOUT=2s", "NEURON_RT_RESET_CORES="});
+  const Settings settings =
+      Settings::from_strings({"NEURON_RT_VALIDATE_HASH=maybe", "NEURON_RT_EXEC_TIMEOUT=2s"});
   EXPECT_THAT(settings.problems(),
               ElementsAre("NEURON_RT_VALIDATE_HASH='maybe': expected 0, 1, true or false",
-                          "NEURON_RT_EXEC_TIMEOUT='2s': expected a whole number",
-                          "NEURON_RT_RESET_CORES='': expected 0, 1, true or false"));
+                          "NEURON_RT_EXEC_TIMEOUT='2s': expected a whole number, 1 to 100000000 "
+                          "seconds"));
   // The default holds until somebody reads the problem.
   EXPECT_EQ(settings.integer(Setting::kExecTimeout), 30);
   EXPECT_EQ(
       Settings::from_strings({"NEURON_RT_EXEC_TIMEOUT=99999999999999999999"}).problems().size(),
       1U);
+}
+
+TEST(Settings, AnEmptyValueIsTheSameAsNone) {
+  std::vector<std::string> empty;
+  for (const SettingInfo& row : setting_table()) {
+    empty.push_back(std::string(row.variable) + "=");
+  }
+  const Settings settings = Settings::from_strings(empty);
+  EXPECT_THAT(settings.problems(), IsEmpty());
+  for (const SettingInfo& row : setting_table()) {
+    EXPECT_FALSE(settings.is_set(row.setting)) << row.variable;
+    EXPECT_EQ(settings.text(row.setting), row.fallback);
+  }
+  EXPECT_TRUE(settings.flag(Setting::kResetCores));
+  EXPECT_EQ(settings.integer(Setting::kExecTimeout), 30);
+}
+
+TEST(Settings, AWordOrNumberThatIsNotAllowedIsAProblem) {
+  struct Row {
+    const char* variable;
+    const char* expected;
+  };
+  for (const Row& row :
+       {Row{"NEURON_RT_LOG_LEVEL=banana", "one of ERROR, WARN, WARNING, INFO, DEBUG, TRACE, QUIET"},
+        Row{"NEURON_RT_LOG_LEVEL_NRT=1", "one of ERROR"},
+        Row{"NEURON_RT_LOG_LOCATION=banana", "list of console, syslog, file:*"},
+        Row{"NEURON_RT_LOG_LOCATION=console,", "list of console"},
+        Row{"NEURON_RT_LOG_LOCATION=file:", "list of console"},
+        Row{"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY=banana", "one of none, critical"},
+        Row{"NEURON_RT_DEBUG_MEMLOG_MAX_SIZE=-1", "a whole number, 0 to 1000000000"},
+        Row{"NEURON_RT_EXEC_TIMEOUT=0", "1 to 100000000 seconds"},
+        Row{"OPENNRT_EMU_SIMD=banana", "one of plain, sse4, avx2, avx512, neon"},
+        Row{"OPENNRT_EMU_THREADS=banana", "a whole number, 1 to 1024"},
+        Row{"OPENNRT_EMU_THREADS=1025", "a whole number, 1 to 1024"},
+        Row{"OPENNRT_BACKEND=Auto", "one of auto, emulator, null"}}) {
+    const Settings settings = Settings::from_strings({row.variable});
+    ASSERT_EQ(settings.problems().size(), 1u) << row.variable;
+    EXPECT_THAT(settings.problems()[0], HasSubstr(row.expected));
+  }
+  for (const char* good :
+       {"NEURON_RT_LOG_LEVEL=debug", "NEURON_RT_LOG_LOCATION=console,file:/tmp/x,syslog",
+        "OPENNRT_EMU_THREADS=1024", "NEURON_RT_NUMERICAL_ERRORS_VERBOSITY=critical"}) {
+    EXPECT_THAT(Settings::from_strings({good}).problems(), IsEmpty()) << good;
+  }
 }
 
 TEST(Settings, AnUnknownNameIsWarnedAboutWithTheNearestKnownOne) {
@@ -83,7 +127,7 @@ TEST(Settings, EveryRowHasAUniqueNameADocAndADefaultThatParses) {
   for (const SettingInfo& row : setting_table()) {
     EXPECT_TRUE(names.insert(row.variable).second) << row.variable;
     EXPECT_FALSE(row.doc.empty()) << row.variable;
-    if (row.type != SettingType::kText) {
+    if (!row.fallback.empty()) {
       defaults.push_back(std::string(row.variable) + "=" + std::string(row.fallback));
     }
   }

@@ -12,7 +12,6 @@
 namespace onrt::testing {
 namespace {
 
-
 // The process has one Runtime; tests leave it closed.
 class RuntimeTest : public ::testing::Test {
  protected:
@@ -60,7 +59,7 @@ TEST_F(RuntimeTest, AFailedInitLeavesTheStateAndMayBeRepeated) {
   EXPECT_STATUS(init({"NEURON_RT_EXEC_TIMEOUT=soon"}), NRT_INVALID, "expected a whole number");
   for (const char* seconds : {"0", "-1", "9223372036854775807"}) {
     EXPECT_STATUS(init({std::string("NEURON_RT_EXEC_TIMEOUT=") + seconds}), NRT_INVALID,
-                  "expected 1 to 100000000 seconds");
+                  "1 to 100000000 seconds");
   }
   EXPECT_STATUS(init({"NEURON_LOGICAL_NC_CONFIG=3"}), NRT_INVALID, "NEURON_LOGICAL_NC_CONFIG='3'");
   ASSERT_OK(init());

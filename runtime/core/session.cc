@@ -12,7 +12,6 @@ namespace onrt {
 namespace {
 
 constexpr int kNotificationCapacity = 256;
-constexpr int64_t kLongestTimeoutSeconds = 100'000'000;  // three years; far from clock overflow
 
 }  // namespace
 
@@ -84,18 +83,12 @@ uint64_t Session::next_generation() {
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Context> context,
                                                const MachineFactory& factory, SessionGate& gate,
                                                const std::string& table_folder) {
-  if (!context->settings.problems().empty()) {
-    std::string all;
-    for (const std::string& problem : context->settings.problems()) {
-      all += (all.empty() ? "" : "; ") + problem;
-    }
-    return Status(NRT_INVALID, all);
+  std::string all = context->log ? context->log->problem() : std::string();
+  for (const std::string& problem : context->settings.problems()) {
+    all += (all.empty() ? "" : "; ") + problem;
   }
-  const int64_t timeout = context->settings.integer(Setting::kExecTimeout);
-  if (timeout < 1 || timeout > kLongestTimeoutSeconds) {
-    return Status(NRT_INVALID,
-                  format("NEURON_RT_EXEC_TIMEOUT='{}': expected 1 to {} seconds",
-                         context->settings.text(Setting::kExecTimeout), kLongestTimeoutSeconds));
+  if (!all.empty()) {
+    return Status(NRT_INVALID, all);
   }
   MachineRequest request;
   request.runtime_version = ONRT_VERSION;

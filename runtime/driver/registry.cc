@@ -48,6 +48,7 @@ Result<DriverChoice> choose_driver(const Context& context) {
   const std::string_view wanted = context.settings.text(Setting::kBackend);
   std::string explanation;
   bool known = wanted == "auto";
+  NRT_STATUS code = NRT_FAILURE;  // NRT_INVALID when a setting is to blame
   for (const DriverRow& row : driver_table()) {
     if (wanted != "auto" && wanted != row.name) {
       explanation += format("{}: not asked for (OPENNRT_BACKEND={})\n", row.name, wanted);
@@ -61,16 +62,20 @@ Result<DriverChoice> choose_driver(const Context& context) {
       return take(context, std::move(driver), std::move(explanation));
     }
     explanation += format("{}: {}\n", row.name, probed.message());
+    code = probed.code() == NRT_INVALID ? NRT_INVALID : code;
   }
   if (!known) {
-    return Status(NRT_FAILURE,
+    return Status(NRT_INVALID,
                   format("OPENNRT_BACKEND='{}': expected auto or one of: {}", wanted, row_names()));
   }
   if (!explanation.empty()) {
     explanation.pop_back();
   }
-  return Status(NRT_FAILURE,
-                format("no backend can be used (OPENNRT_BACKEND={}):\n{}", wanted, explanation));
+  for (size_t at = 0; (at = explanation.find('\n', at)) != std::string::npos; ++at) {
+    explanation.replace(at, 1, "; ");
+  }
+  return Status(code,
+                format("no backend can be used (OPENNRT_BACKEND={}): {}", wanted, explanation));
 }
 
 }  // namespace onrt
