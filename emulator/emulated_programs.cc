@@ -41,6 +41,12 @@ Result<std::shared_ptr<ThreadPool>> shared_pool(const Context& context) {
                         choose_thread_count(context.settings.text(Setting::kEmuThreads),
                                             world == nullptr ? "" : world));
   auto pool = std::make_shared<ThreadPool>(threads);
+  if (pool->threads() < threads) {
+    ONRT_LOG(context.log, Tdrv, Warning,
+             "the emulated engines have {} of {} threads: the system refuses more (ulimit -u, "
+             "ulimit -v)",
+             pool->threads(), threads);
+  }
   shared = pool;
   return pool;
 }
@@ -96,8 +102,10 @@ Result<ProgramInfo> EmulatedMachine::program_load(int core, const ProgramImage& 
   program->device = device;
   program->constants = image.constants;
   program->constants_size = image.constants_size;
+  ONRT_ASSIGN_OR_RETURN(const SimdLevel simd,
+                        choose_simd_level(context_.settings.text(Setting::kEmuSimd)));
   ONRT_ASSIGN_OR_RETURN(program->engine,
-                        EngineProgram::load(private_code, {constants, image.constants_size}));
+                        EngineProgram::load(private_code, {constants, image.constants_size}, simd));
   const ncx::Program& decoded = program->engine->program();
   if (decoded.core_version != static_cast<uint32_t>(info_.architecture)) {
     return Status(NRT_INVALID,

@@ -10,6 +10,8 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
+#include <new>
+#include <system_error>
 
 #include "runtime/base/format.h"
 
@@ -80,11 +82,16 @@ struct alignas(64) ThreadPool::Slot {
   std::atomic<uint32_t> submitter_sleeps{0};
 };
 
-ThreadPool::ThreadPool(int threads)
-    : threads_(std::max(threads, 1)), owner_(getpid()), slots_(new Slot[kSlots]) {
-  workers_.reserve(static_cast<size_t>(threads_ - 1));
-  for (int lane = 1; lane < threads_; ++lane) {
-    workers_.emplace_back([this, lane] { worker_main(lane); });
+ThreadPool::ThreadPool(int threads) : owner_(getpid()), slots_(new Slot[kSlots]) {
+  workers_.reserve(static_cast<size_t>(std::max(threads, 1) - 1));
+  try {
+    for (; threads_ < threads; ++threads_) {
+      workers_.emplace_back([this, lane = threads_] { worker_main(lane); });
+    }
+  } catch (const std::system_error&) {
+    return;  // the results are the same with fewer
+  } catch (const std::bad_alloc&) {
+    return;
   }
 }
 

@@ -24,7 +24,8 @@ namespace onrt {
 // workers left; parallel_for() then runs every chunk on the calling thread.
 class ThreadPool {
  public:
-  // `threads` includes the thread that calls parallel_for(); values below 1 count as 1.
+  // `threads` includes the thread that calls parallel_for(); values below 1 count as 1. Where the
+  // system refuses a thread (ulimit -u, ulimit -v), the pool has those that it got: see threads().
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -67,7 +68,7 @@ class ThreadPool {
   void wait_for_signal(uint32_t seen);
   static void wait_until_done(Slot& slot);
 
-  const int threads_;
+  int threads_ = 1;    // set by the constructor
   const pid_t owner_;  // a forked child must not join threads that it does not have
   std::unique_ptr<Slot[]> slots_;
   // Counts submissions; workers sleep on it. Paired with sleepers_: see wait_for_signal().

@@ -2,6 +2,7 @@
 #include "emulator/exec/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,6 +109,30 @@ TEST(ThreadPool, ForkedChildRunsChunksItselfAndEndsCleanly) {
   pool->parallel_for(10, [&](size_t, int) { ++calls; });
   EXPECT_EQ(calls.load(), 20);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space
+// std::thread's constructor throws where the system refuses a thread.
+TEST(ThreadPool, RunsWithTheThreadsThatTheSystemAllows) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    const ThreadPool warm(1);
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 1;  // no stack for another thread
+    setrlimit(RLIMIT_AS, &limit);
+    ThreadPool pool(200);  // more than the stacks that the C library has kept
+    std::atomic<int> calls{0};
+    pool.parallel_for(10, [&](size_t, int) { ++calls; });
+    _exit(pool.threads() < 200 && calls.load() == 10 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 TEST(ThreadCount, SettingWinsAndMustBeANumber) {
   EXPECT_EQ(choose_thread_count("3", "8").value(), 3);

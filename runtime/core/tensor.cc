@@ -129,6 +129,11 @@ Status Tensor::attach(void* buffer, uint64_t size) {
     return Status(NRT_INVALID, format("{}: expected a buffer to attach, found {} of {} bytes",
                                       label(), buffer == nullptr ? "NULL" : "one", size));
   }
+  if (size > UINTPTR_MAX - reinterpret_cast<uintptr_t>(buffer)) {
+    return Status(NRT_INVALID,
+                  format("{}: {} bytes at {} reach beyond the end of the address space", label(),
+                         size, buffer));
+  }
   if (storage_) {
     storage_->wait_idle();
   }

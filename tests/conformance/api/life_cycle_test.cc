@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // nrt_init() and nrt_close(): what may be called when, again and again, and across fork().
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -162,6 +164,59 @@ TEST_F(Close, HandlesOfAnEarlierSessionAreRefused) {
   char buffer[64];
   EXPECT_STATUS(NRT_INVALID_HANDLE, nrt_tensor_read(old.get(), buffer, 0, sizeof(buffer)));
 }
+
+using Settings = ApiTest;
+
+// opennrt-settings(7): a value that is not allowed makes nrt_init() fail, and the text names it.
+TEST_F(Settings, WrongValuesAreNamedByInit) {
+  struct Row {
+    const char* name;
+    const char* value;
+  };
+  for (const Row& row :
+       {Row{"NEURON_RT_LOG_LEVEL", "banana"}, Row{"NEURON_RT_LOG_LOCATION", "banana"},
+        Row{"NEURON_RT_LOG_LOCATION", "file:/nonexistent/log"},
+        Row{"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", "banana"},
+        Row{"NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "-1"}, Row{"NEURON_RT_VALIDATE_HASH", "banana"},
+        Row{"OPENNRT_EMU_SIMD", "banana"}, Row{"OPENNRT_EMU_THREADS", "banana"},
+        Row{"OPENNRT_EMU_HBM_BACKING", "banana"}, Row{"OPENNRT_BACKEND", "banana"},
+        Row{"OPENNRT_EMULATE", "banana"}, Row{"OPENNRT_MACHINE", "../banana"}}) {
+    const char* before = getenv(row.name);
+    const std::string kept = before == nullptr ? "" : before;
+    setenv(row.name, row.value, 1);
+    EXPECT_STATUS(NRT_INVALID, init()) << row.name;
+    EXPECT_THAT(onrt_last_error(), HasSubstr(row.name));
+    EXPECT_THAT(onrt_last_error(), HasSubstr(row.value));
+    setenv(row.name, kept.c_str(), 1);  // an empty value is the same as none
+    ASSERT_OK(init());
+    nrt_close();
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they mix two copies' globals
+using SecondLibrary = ApiTest;
+
+// fcntl locks are the process': another copy of the library would find every core free.
+TEST_F(SecondLibrary, OfTheSameProcessIsRefusedAndHarmsNothing) {
+  Dl_info first{};
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&nrt_init), &first), 0);
+  const auto copy = folder() / "second.so";
+  std::filesystem::copy_file(std::filesystem::canonical(first.dli_fname), copy);
+  void* library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto second = reinterpret_cast<decltype(&nrt_init)>(dlsym(library, "nrt_init"));
+  const auto text = reinterpret_cast<decltype(&onrt_last_error)>(dlsym(library, "onrt_last_error"));
+  ASSERT_NE(second, &nrt_init);
+
+  ASSERT_OK(init());
+  const Tensor tensor = make_tensor_of<float>({5, 6});
+  EXPECT_EQ(second(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_RESOURCE);
+  EXPECT_THAT(text(), HasSubstr("another copy of libnrt.so.1 in this process"));
+  EXPECT_THAT(read<float>(tensor, 2), ElementsAre(5, 6));
+  EXPECT_EQ(count_in_another_process().exit_status, 1) << "the second copy gave our cores away";
+  dlclose(library);
+}
+#endif
 
 using ForkChild = OpenApiTest;
 

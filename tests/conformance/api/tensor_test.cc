@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors: allocation, bounds, slices, attached buffers, host view, sets.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/conformance/api/fixture.h"
@@ -204,6 +205,50 @@ TEST_F(AttachBuffer, ReleasesStorageThatTheTensorOwned) {
   EXPECT_EQ(bytes_used(), start);
   EXPECT_STATUS(NRT_INVALID, nrt_tensor_attach_buffer(tensor.get(), nullptr, 64));
   EXPECT_STATUS(NRT_INVALID, nrt_tensor_attach_buffer(tensor.get(), memory.data(), 0));
+  EXPECT_FAILS(NRT_INVALID, "beyond the end of the address space",
+               nrt_tensor_attach_buffer(tensor.get(), memory.data(), SIZE_MAX));
+  EXPECT_EQ(nrt_tensor_get_size(tensor.get()), memory.size());
+}
+
+// Names come from models and users; a line of a log is no place for them to end.
+TEST_F(AttachBuffer, ControlCharactersOfANameStayOutOfMessages) {
+  nrt_tensor_t* raw = nullptr;
+  ASSERT_OK(nrt_tensor_allocate_empty("a\n2026-Jan-01 ERROR forged\x1b[31m", &raw));
+  const Tensor tensor(raw);
+  testing::internal::CaptureStderr();
+  char byte = 0;
+  EXPECT_FAILS(NRT_INVALID, "'a\\x0a2026-Jan-01 ERROR forged\\x1b[31m'",
+               nrt_tensor_read(tensor.get(), &byte, 0, 1));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+}
+
+using ForeignHandle = OpenApiTest;
+
+TEST_F(ForeignHandle, PointersThatAreNoHandlesAreRefusedWithoutATouch) {
+  char byte = 0;
+  std::vector<char> own(1 << 16);
+  const Tensor tensor = make_tensor(64);
+  const auto inside = reinterpret_cast<uintptr_t>(tensor.get()) + 64;
+  for (const uintptr_t address : {uintptr_t{8}, uintptr_t{0x1000}, UINTPTR_MAX - 63, inside,
+                                  reinterpret_cast<uintptr_t>(own.data()) & ~uintptr_t{63}}) {
+    auto* wrong = reinterpret_cast<nrt_tensor_t*>(address);
+    EXPECT_STATUS(NRT_INVALID_HANDLE, nrt_tensor_read(wrong, &byte, 0, 1));
+    nrt_tensor_free(&wrong);
+    EXPECT_STATUS(NRT_INVALID_HANDLE, nrt_unload(reinterpret_cast<nrt_model_t*>(address)));
+    auto* set = reinterpret_cast<nrt_tensor_set_t*>(address);
+    EXPECT_STATUS(NRT_INVALID_HANDLE,
+                  nrt_execute(reinterpret_cast<nrt_model_t*>(address), set, set));
+    nrt_destroy_tensor_set(&set);
+  }
+  // More handles than one chunk has, all of them known.
+  std::vector<Tensor> many;
+  for (int i = 0; i < 1000; ++i) {
+    many.push_back(make_host_tensor(16, NRT_TENSOR_PLACEMENT_HOST));
+  }
+  for (const Tensor& one : many) {
+    EXPECT_EQ(nrt_tensor_get_size(one.get()), 16u);
+  }
 }
 
 TEST_F(AttachBuffer, EmptyTensorCanBeFreed) {
