@@ -11,6 +11,9 @@ BINARY = {".pb", ".gz", ".npy", ".neff", ".png", ".ncx"}
 # Files that can't hold a comment, or are data.
 NO_LICENCE = {".json", ".txt", ".csv", ".abi", ".hlo"} | BINARY
 NO_LICENCE_NAMES = {"LICENSE", "VERSION", ".gitignore", "py.typed", ".gitattributes"}
+# open(2) gives 0, 1 or 2 to a process whose standard streams are closed: runtime/base/file.h.
+RAW_OPEN = re.compile(r"::open(at)?\(|\bmkos?temp\(|\bfopen\(")
+RAW_OPEN_ALLOWED = {"runtime/base/file.cc", "emulator/testing.cc"}
 PRIVATE = re.compile(r"/(work|farm|root)/|/\.library\b")
 TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
@@ -33,6 +36,17 @@ def problems_of(path: Path) -> list[str]:
         found.append(f"{path}: trailing white space")
     if text and not text.endswith("\n") and path.suffix not in {".json", ".abi"}:
         found.append(f"{path}: no newline at the end")
+    ours = path.suffix in {".cc", ".h"} and path.parts[0] not in {"tests", "bench", "examples"}
+    if (
+        ours
+        and not path.name.endswith("_test.cc")
+        and str(path) not in RAW_OPEN_ALLOWED
+        and any(
+            not m.group().startswith("::") or text[m.start() - 1] in " (!"
+            for m in RAW_OPEN.finditer(text)
+        )
+    ):
+        found.append(f"{path}: opens a file without runtime/base/file.h")
     if path != Path("tests/lint/check_text.py") and PRIVATE.search(text):
         found.append(f"{path}: names a path of a private machine")
     return found
