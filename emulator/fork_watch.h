@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "runtime/base/mutex.h"
@@ -21,6 +22,8 @@ struct ProcessMachines {
   Mutex mutex;
   std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<MachineFile>> by_inode
       ONRT_GUARDED_BY(mutex);
+  Mutex folders_mutex;
+  std::map<std::string, std::string> folders ONRT_GUARDED_BY(folders_mutex);  // relative: absolute
   std::atomic<int> joined{0};
   std::atomic<bool> announced{false};  // the line that says that devices are emulated
   bool parent_joined = false;          // the parent was a member of a machine when it forked

@@ -12,6 +12,7 @@
 
 #include "emulator/machine_file.h"
 #include "emulator/machine_place.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
@@ -28,8 +29,13 @@ struct LockedMachine {
 Result<LockedMachine> lock_unused(const std::string& directory, const Sharing& sharing) {
   LockedMachine machine;
   ONRT_ASSIGN_OR_RETURN(machine.folder, open_folder(directory, sharing));
-  ONRT_ASSIGN_OR_RETURN(
-      UniqueFd locks, open_machine_file(machine.folder.get(), "locks", O_RDWR | O_CREAT, sharing));
+  UniqueFd locks = open_file_at(machine.folder.get(), "locks",
+                                O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, sharing.file_mode());
+  struct stat status{};
+  if (!locks.valid() || ::fstat(locks.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    // A folder, a link, a pipe: no process can be a member.
+    return machine;
+  }
   machine.locks = RecordLocks(std::move(locks));
   ONRT_RETURN_IF_ERROR(machine.locks.lock(kMachineLockByte, kLockTimeout));
   std::string pids;
@@ -65,7 +71,11 @@ std::vector<std::string> names_in(const std::string& directory) {
 }
 
 Status remove_file(const LockedMachine& machine, const std::string& name) {
-  if (::unlinkat(machine.folder.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
+  bool removed = ::unlinkat(machine.folder.get(), name.c_str(), 0) == 0 || errno == ENOENT;
+  if (!removed && (errno == EISDIR || errno == EPERM)) {
+    removed = ::unlinkat(machine.folder.get(), name.c_str(), AT_REMOVEDIR) == 0;
+  }
+  if (!removed) {
     return Status(NRT_FAILURE, format("removing {}: {}", name, std::strerror(errno)));
   }
   return ok_status();
@@ -106,7 +116,8 @@ Status reset_machine(const Context& context, const std::string& directory) {
     return Status(NRT_FAILURE, format("{}: the control file can't be read", directory));
   }
   ONRT_ASSIGN_OR_RETURN(const InstanceProfile profile, load_profile(record, devices.data()));
-  const ControlMapping::Creation creation{profile, header.committed_limit, directory, false};
+  ONRT_ASSIGN_OR_RETURN(const BackingLimit backing, backing_limit(context, machine.folder.get()));
+  const ControlMapping::Creation creation{profile, backing.bytes, directory, false};
   CrashPlan crash;
   ONRT_ASSIGN_OR_RETURN(ControlMapping control,
                         ControlMapping::open(std::move(file), creation, crash));

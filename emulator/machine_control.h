@@ -71,6 +71,8 @@ class ControlMapping {
   ControlFile* operator->() const { return control_; }
   ControlFile& operator*() const { return *control_; }
   int fd() const { return fd_.get(); }
+  // Keeps the mapping, forgets the descriptor without closing it (RecordLocks::abandon()).
+  void abandon_descriptor() { static_cast<void>(fd_.release()); }
   // Makes the content anew and removes the files of HBM stacks, which may hold old bytes.
   Status create(const Creation& creation, CrashPlan& crash);
   // Gives [field, field + size) pages, so that writing it can't fail.

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ using testing::TestMachine;
 using testing::wait_child;
 
 constexpr uint64_t kMiB = 1 << 20;
+constexpr int kNotAllowed = 77;  // exit status: no namespaces here
 
 // Writes `bytes` at `offset` of the machine's control file.
 void damage(const TestMachine& machine, size_t offset, std::string_view bytes) {
@@ -98,6 +100,117 @@ TEST(MachineTrust, LinksAndOddFilesAreRefused) {
   ASSERT_EQ(::mkfifo(control.c_str(), 0600), 0);
   EXPECT_THAT(failure_of(machine.attach(context).status()), HasSubstr("plain file"));
   EXPECT_FALSE(read_machine(machine.directory()).ok());
+}
+
+TEST(MachineTrust, PermissionsDoNotDependOnUmask) {
+  for (const mode_t mask : {mode_t{0277}, mode_t{0777}, mode_t{0}}) {
+    const TestMachine machine;
+    const Context context = machine.context();
+    const mode_t old = ::umask(mask);
+    const auto file = machine.attach(context);
+    const bool extent = file.ok() && (*file)->allocate(0, kMiB, 4096).ok();
+    ::umask(old);
+    ASSERT_TRUE(extent) << failure_of(file.status());
+    struct stat status{};
+    for (const std::string& name : machine.files()) {
+      ASSERT_EQ(::stat((machine.directory() + "/" + name).c_str(), &status), 0);
+      EXPECT_EQ(status.st_mode & 07777, 0600u) << name;
+    }
+    ASSERT_EQ(::stat(machine.directory().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0700u);
+  }
+}
+
+TEST(MachineTrust, AReadOnlyParentIsNamedWithItsReason) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  std::filesystem::create_directory(machine.folder() + "/machines");
+  ASSERT_EQ(::chmod((machine.folder() + "/machines").c_str(), 0500), 0);
+  ASSERT_EQ(::chmod(machine.folder().c_str(), 0755), 0);
+  const int status = in_child([&] {
+    if (::geteuid() == 0) {
+      if (::chown((machine.folder() + "/machines").c_str(), 12345, 12345) != 0 ||
+          ::setresgid(12345, 12345, 12345) != 0 || ::setresuid(12345, 12345, 12345) != 0) {
+        return 1;
+      }
+    }
+    const std::string attached = failure_of(machine.attach(context).status());
+    const std::string read = failure_of(read_selected_machine(context).status());
+    std::fprintf(stderr, "%s\n%s\n", attached.c_str(), read.c_str());
+    return attached.find("machines/box.v1: Permission denied") != std::string::npos &&
+                   read.find("Permission denied") != std::string::npos
+               ? 0
+               : 2;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+// Others may write to /dev/shm: what they plant there is refused before anything is made in it.
+TEST(MachineTrust, APlantedDefaultRootIsRefusedUntouched) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  auto place = machine_place(context, "box");
+  ASSERT_TRUE(place.ok());
+  place->root_was_chosen = false;
+  const std::string trap = machine.folder() + "/trap";
+  std::filesystem::create_directory(trap);
+  std::filesystem::create_symlink(trap, place->root);
+  const auto profile = find_profile(context, "box");
+  for (int kind = 0; kind < 3; ++kind) {
+    const Status status = MachineFile::attach(context, *place, *profile, {}).status();
+    EXPECT_EQ(status.code(), NRT_FAILURE);
+    EXPECT_THAT(failure_of(status), HasSubstr("set OPENNRT_MACHINE_DIR to a folder of yours"));
+    EXPECT_TRUE(std::filesystem::is_empty(trap));
+    std::filesystem::remove_all(place->root);
+    if (kind == 0) {
+      std::ofstream(place->root) << "a file";
+    } else {
+      std::filesystem::create_directory(place->root);
+      ASSERT_EQ(::chmod(place->root.c_str(), 0777), 0);
+    }
+  }
+}
+
+TEST(MachineTrust, ClosedStandardStreamsAreNotTaken) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  EXPECT_EQ(in_child([&] {
+              ::close(0);
+              ::close(1);
+              ::close(2);
+              const auto file = machine.attach(context);
+              if (!file.ok()) {
+                return 2;
+              }
+              const auto extent = (*file)->allocate(0, kMiB, 4096);
+              const auto shared = (*file)->share(0);
+              const bool free =
+                  ::fcntl(0, F_GETFD) < 0 && ::fcntl(1, F_GETFD) < 0 && ::fcntl(2, F_GETFD) < 0;
+              return extent.ok() && shared.ok() && *shared > 2 && free ? 0 : 1;
+            }),
+            0);
+  EXPECT_TRUE(machine.attach(context).ok());
+}
+
+TEST(MachineTrust, ARelativeFolderMeansTheSameAfterAChangeOfDirectory) {
+  const TestMachine machine;
+  EXPECT_EQ(in_child([&] {
+              Context context;
+              context.settings = Settings::from_strings({"OPENNRT_MACHINE_DIR=relative"});
+              context.log = std::make_unique<Logger>(context.settings);
+              if (::chdir(machine.folder().c_str()) != 0) {
+                return 1;
+              }
+              const std::string first = machine_place(context, "box")->root;
+              if (::chdir("/") != 0 || reader_roots(context) != std::vector<std::string>{first}) {
+                return 2;
+              }
+              return first == machine.folder() + "/relative" &&
+                             machine_place(context, "box")->root == first
+                         ? 0
+                         : 3;
+            }),
+            0);
 }
 
 // ---- damage -----------------------------------------------------------------------------------
@@ -230,6 +343,152 @@ TEST(MachineDamage, AFileThatIsEmptiedWhileInUseIsNotMadeAnew) {
   EXPECT_TRUE(machine.attach(context).ok());
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST(MachineDamage, AnyKindOfFileInPlaceOfOursCanBeRemoved) {
+  for (const char* name : {"control", "locks", "nd0.hbm0"}) {
+    for (const char* kind : {"folder", "link", "pipe"}) {
+      const TestMachine machine;
+      const Context context = machine.context();
+      ASSERT_TRUE(machine.attach(context).ok());
+      const std::string path = machine.directory() + "/" + name;
+      std::filesystem::remove(path);
+      if (kind == std::string_view("folder")) {
+        std::filesystem::create_directory(path);
+      } else if (kind == std::string_view("link")) {
+        std::filesystem::create_symlink("/etc/hostname", path);
+      } else {
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+      }
+      if (name != std::string_view("nd0.hbm0")) {
+        // What nrt_init() refuses is no idle machine for readers.
+        EXPECT_FALSE(machine.attach(context).ok()) << name << " " << kind;
+        EXPECT_THAT(failure_of(read_selected_machine(context).status()), HasSubstr(name)) << kind;
+        EXPECT_FALSE(check_selected_machine(context, std::chrono::milliseconds(0)).ok());
+      }
+      const Status removed = remove_machine(context, machine.directory());
+      EXPECT_TRUE(removed.ok()) << name << " " << kind << ": " << removed.message();
+      EXPECT_FALSE(std::filesystem::exists(machine.directory()));
+    }
+  }
+  EXPECT_TRUE(std::filesystem::exists("/etc/hostname"));
+}
+
+TEST(MachineDamage, AFolderThatOthersMayChangeIsNoIdleMachine) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  std::filesystem::create_directories(machine.directory());
+  ASSERT_EQ(::chmod(machine.directory().c_str(), 0777), 0);
+  EXPECT_THAT(failure_of(read_selected_machine(context).status()), HasSubstr("mode 777"));
+}
+
+TEST(MachineDamage, AStoppedHolderOfTheLockIsNamed) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  ASSERT_TRUE(create_machine(context).ok());
+  EXPECT_TRUE(check_selected_machine(context, std::chrono::milliseconds(0)).ok());
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = start_child([&] {
+    RecordLocks locks(UniqueFd(::open((machine.directory() + "/locks").c_str(), O_RDWR)));
+    static_cast<void>(locks.try_lock(kMachineLockByte, 1));
+    static_cast<void>(!::write(ready[1], "y", 1));
+    ::pause();
+    return 0;
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  const Status status = check_selected_machine(context, std::chrono::milliseconds(20));
+  EXPECT_EQ(status.code(), NRT_TIMEOUT);
+  EXPECT_THAT(failure_of(status), HasSubstr("pid " + std::to_string(child) + " holds its lock"));
+  ::kill(child, SIGKILL);
+  wait_child(child);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// ---- lost locks -------------------------------------------------------------------------------
+
+// fcntl drops all locks of a process when it closes any descriptor of the file, whoever opened it.
+TEST(MachineLocks, AProcessThatLostItsLocksKeepsCoresAndMemory) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->claim(0, 8, 1).ok());
+  const auto extent = (*file)->allocate(0, kMiB, 4096);
+  ASSERT_TRUE((*file)->commit(**extent, (*extent)->offset(), kMiB).ok());
+  std::memset((*extent)->data(), 0x5A, kMiB);
+  ::close(::open((machine.directory() + "/locks").c_str(), O_RDONLY));
+  // Another process neither takes a core nor scrubs the memory.
+  EXPECT_EQ(in_child([&] {
+              ::execl("/proc/self/exe", "machine_directory_test", "--claim",
+                      machine.folder().c_str(), nullptr);
+              return 99;
+            }),
+            NRT_RESOURCE);
+  EXPECT_EQ((*extent)->data()[kMiB - 1], std::byte{0x5A});
+  // Its own next operation takes the locks again.
+  EXPECT_TRUE((*file)->owners().ok());
+  EXPECT_EQ(in_child([&] {
+              ::execl("/proc/self/exe", "machine_directory_test", "--holders",
+                      machine.folder().c_str(), nullptr);
+              return 99;
+            }),
+            9);
+}
+
+TEST(MachineLocks, AClosedLockFileIsToldAtOnceAndNobodyElsesFileIsClosed) {
+  const TestMachine machine;
+  EXPECT_EQ(in_child([&] {
+              const Context context = machine.context();
+              auto file = machine.attach(context);
+              if (!file.ok() || !(*file)->claim(0, 1, 1).ok()) {
+                return 1;
+              }
+              for (int fd = 3; fd < 100; ++fd) {
+                ::close(fd);
+              }
+              std::vector<int> own;
+              for (int i = 0; i < 20; ++i) {
+                own.push_back(::open("/dev/null", O_RDONLY));
+              }
+              const auto start = std::chrono::steady_clock::now();
+              const Status status = (*file)->claim(1, 1, 1).status();
+              const bool prompt =
+                  std::chrono::steady_clock::now() - start < std::chrono::seconds(5);
+              const bool told =
+                  status.code() == NRT_FAILURE &&
+                  status.message().find("was closed in this process") != std::string_view::npos;
+              (*file).reset();
+              for (const int fd : own) {
+                if (::fcntl(fd, F_GETFD) < 0) {
+                  return 2;
+                }
+              }
+              return prompt && told ? 0 : 3;
+            }),
+            0);
+  const Context context = machine.context();
+  const auto next = machine.attach(context);
+  ASSERT_TRUE(next.ok()) << failure_of(next.status());
+  EXPECT_TRUE((*next)->claim(0, 8, 1).ok());
+}
+
+// execve() keeps pid and start time; the membership ends with the old program all the same.
+TEST(MachineLocks, AProgramThatExecsStartsAnew) {
+  const TestMachine machine;
+  EXPECT_EQ(in_child([&] {
+              const Context context = machine.context();
+              const auto file = machine.attach(context);
+              if (!file.ok() || !(*file)->claim(0, 8, 1).ok()) {
+                return 98;
+              }
+              ::execl("/proc/self/exe", "machine_directory_test", "--claim",
+                      machine.folder().c_str(), nullptr);
+              return 99;
+            }),
+            0);
 }
 
 // ---- instance types ---------------------------------------------------------------------------
@@ -378,7 +637,6 @@ bool enter_own_mounts() {
 }
 
 TEST(MachineBacking, AFullFileSystemIsAnErrorAndNotASignal) {
-  constexpr int kNotAllowed = 77;
   const TestMachine machine;
   const int status = in_child([&] {
     const std::string folder = machine.folder() + "/machines";
@@ -409,6 +667,65 @@ TEST(MachineBacking, AFullFileSystemIsAnErrorAndNotASignal) {
     GTEST_SKIP() << "user namespaces with mounts are not allowed here";
   }
   EXPECT_EQ(status, 0);
+}
+
+TEST(MachineBacking, TheDefaultLimitFollowsTheSpaceThatIsFree) {
+  const TestMachine machine;
+  const int status = in_child([&] {
+    const std::string folder = machine.folder() + "/machines";
+    std::filesystem::create_directory(folder);
+    if (!enter_own_mounts() ||
+        ::mount("none", folder.c_str(), "tmpfs", 0, "size=4m,mode=0700") != 0) {
+      return kNotAllowed;
+    }
+    const Context context = machine.context();
+    const uint64_t small =
+        create_machine(context).ok() ? read_machine(machine.directory())->committed_limit : 0;
+    if (::mount("none", folder.c_str(), "tmpfs", MS_REMOUNT, "size=64m,mode=0700") != 0) {
+      return kNotAllowed;
+    }
+    if (!reset_machine(context, machine.directory()).ok() ||
+        read_machine(machine.directory())->committed_limit < 16 * kMiB) {
+      return 2;
+    }
+    if (::mount("none", folder.c_str(), "tmpfs", MS_REMOUNT, "size=128m,mode=0700") != 0) {
+      return kNotAllowed;
+    }
+    const auto file = machine.attach(context);
+    const bool grown = read_machine(machine.directory())->committed_limit > 48 * kMiB;
+    return small > 0 && small <= 2 * kMiB && file.ok() && grown ? 0 : 3;
+  });
+  if (status == kNotAllowed) {
+    GTEST_SKIP() << "user namespaces with mounts are not allowed here";
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST(MachineBacking, AFileSizeLimitIsAnErrorInsteadOfASignal) {
+  const TestMachine machine;
+  EXPECT_EQ(in_child([&] {
+              const rlimit limit{1 << 20, 1 << 20};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              const Context context = machine.context();
+              const Status status = machine.attach(context).status();
+              return status.code() == NRT_RESOURCE &&
+                             status.message().find("ulimit -f") != std::string_view::npos
+                         ? 0
+                         : 1;
+            }),
+            0);
+  const Context context = machine.context();
+  EXPECT_EQ(in_child([&] {
+              const rlimit limit{sizeof(ControlFile), sizeof(ControlFile)};
+              const auto file = machine.attach(context);
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              const Status status = (*file)->allocate(0, kMiB, 4096).status();
+              return status.code() == NRT_RESOURCE &&
+                             status.message().find("ulimit -f") != std::string_view::npos
+                         ? 0
+                         : 1;
+            }),
+            0);
 }
 
 TEST(MachineBacking, ExactExtentsFillTheStack) {
@@ -527,5 +844,34 @@ TEST(MachineSnapshotTest, CanBeReadWhileProcessesComeAndGo) {
   EXPECT_EQ(wait_child(child), 0);
 }
 
+// Another program for the tests above: they exec this one with a command and a test's folder.
+int run_command(const std::string& command, const std::string& folder) {
+  Context context;
+  context.settings =
+      Settings::from_strings({"OPENNRT_EMULATE=box", "OPENNRT_MACHINE_FILE=" + folder + "/box.json",
+                              "OPENNRT_MACHINE_DIR=" + folder + "/machines"});
+  context.log = std::make_unique<Logger>(context.settings);
+  const auto place = machine_place(context, "box");
+  if (command == "--holders") {  // how many of 8 cores and the first slot are locked
+    const RecordLocks locks(UniqueFd(::open((place->directory + "/locks").c_str(), O_RDONLY)));
+    int held = locks.holder(kSlotLockBytes, 1) ? 1 : 0;
+    for (int core = 0; core < 8; ++core) {
+      held += locks.holder(kCoreLockBytes + core, 1) ? 1 : 0;
+    }
+    return held;
+  }
+  const auto profile = find_profile(context, "box");
+  const auto file = MachineFile::attach(context, *place, *profile, {});
+  return file.ok() ? (*file)->claim(0, 8, 1).status().code() : file.status().code() + 50;
+}
+
 }  // namespace
 }  // namespace onrt::emu
+
+int main(int argc, char** argv) {
+  if (argc == 3 && argv[1][0] == '-' && argv[2][0] == '/') {
+    return onrt::emu::run_command(argv[1], argv[2]);
+  }
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

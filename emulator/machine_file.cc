@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,31 +14,30 @@
 #include "emulator/fork_watch.h"
 #include "emulator/machine_transaction.h"
 #include "emulator/process_info.h"
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
 namespace onrt::emu {
 namespace {
 
 constexpr std::chrono::milliseconds kLockTimeout{10000};
-// linux/magic.h; that header does not compile beside sys/mount.h everywhere.
-constexpr long kTmpfsMagic = 0x01021994;
 
 std::pair<uint64_t, uint64_t> inode_of(const struct stat& status) {
   return {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino)};
 }
 
-// Half of what the file system, and for tmpfs the memory, has free.
-uint64_t default_committed_limit(int folder) {
-  struct statfs status{};
-  if (::fstatfs(folder, &status) != 0) {
-    return 1ULL << 30;
-  }
-  uint64_t free = static_cast<uint64_t>(status.f_bavail) * static_cast<uint64_t>(status.f_bsize);
-  if (status.f_type == kTmpfsMagic) {
-    free = std::min(free, available_memory());
-  }
-  return free / 2;
-}
+// The start of a ProcessRecord.
+struct SlotIdentity {
+  uint32_t state;
+  uint32_t sequence;
+  int32_t pid;
+  uint32_t logical_core_size;
+  uint64_t start_time;
+  uint64_t pid_namespace;
+};
+static_assert(offsetof(SlotIdentity, pid) == offsetof(ProcessRecord, pid));
+static_assert(offsetof(SlotIdentity, start_time) == offsetof(ProcessRecord, start_time));
+static_assert(offsetof(SlotIdentity, pid_namespace) == offsetof(ProcessRecord, pid_namespace));
 
 bool same_profile(const InstanceProfile& a, const InstanceProfile& b) {
   const auto key = [](const InstanceProfile& p) {
@@ -113,10 +111,7 @@ Result<std::shared_ptr<MachineFile>> MachineFile::join_new(
     ONRT_RETURN_IF_ERROR(
         file->join(context, profile, options).annotate("machine " + place.directory));
   }
-  struct stat status{};
-  if (::fstat(file->locks_.fd(), &status) == 0) {
-    machines.by_inode[inode_of(status)] = file;
-  }
+  machines.by_inode[file->locks_inode_] = file;
   return file;
 }
 
@@ -127,11 +122,12 @@ MachineFile::~MachineFile() {
   ProcessMachines& machines = process_machines();
   const MutexLock registry_lock(machines.mutex);
   detach();
-  struct stat status{};
-  if (::fstat(locks_.fd(), &status) == 0) {
-    machines.by_inode.erase(inode_of(status));
+  machines.by_inode.erase(locks_inode_);
+  if (!check_lock_file().ok()) {
+    abandon_descriptors();
   }
   locks_ = RecordLocks();
+  control_ = ControlMapping();  // so that no other thread takes it for another library's
   machines.joined.fetch_sub(1);
 }
 
@@ -149,9 +145,11 @@ Status MachineFile::join(const Context& context, const InstanceProfile& profile,
   fork_generation_ = process_machines().generation;
   poison_ = context.settings.flag(Setting::kEmuPoison);
   ONRT_RETURN_IF_ERROR(crash_.set(context.settings.text(Setting::kCrashPoint)));
-  ONRT_RETURN_IF_ERROR(open_files(context));
+  ONRT_RETURN_IF_ERROR(open_files());
   // The machine lock is held from here; closing the file on failure drops it.
   ONRT_CRASH_POINT(crash_, attach_locked);
+  ONRT_ASSIGN_OR_RETURN(const BackingLimit backing, backing_limit(context, folder_.get()));
+  committed_limit_ = backing.bytes;
   ONRT_ASSIGN_OR_RETURN(UniqueFd control,
                         open_machine_file(folder_.get(), "control", O_RDWR | O_CREAT, sharing_));
   const bool in_use = locks_.holder(kSlotLockBytes, kMaxProcesses).has_value();
@@ -160,13 +158,11 @@ Status MachineFile::join(const Context& context, const InstanceProfile& profile,
       ControlMapping::open(std::move(control),
                            {profile, committed_limit_, place_.directory, in_use}, crash_));
   ONRT_RETURN_IF_ERROR(adopt_profile(profile));
-  if (!explicit_limit_) {
-    committed_limit_ = load(control_->header.committed_limit);
-  }
   stack_files_.resize(
       static_cast<size_t>(profile_.info.device_count * profile_.info.hbm_per_device));
   control_->journal.operation = static_cast<uint32_t>(JournalOperation::kAttach);
   sweep();
+  ONRT_RETURN_IF_ERROR(agree_on_limit(context));
   ONRT_RETURN_IF_ERROR(take_slot(context, options));
   process_machines().joined.fetch_add(1);
   ONRT_CRASH_POINT(crash_, attach_done);
@@ -174,59 +170,88 @@ Status MachineFile::join(const Context& context, const InstanceProfile& profile,
   return ok_status();
 }
 
-Status MachineFile::open_files(const Context& context) {
-  ONRT_RETURN_IF_ERROR(make_folders(place_.directory, sharing_));
-  ONRT_CRASH_POINT(crash_, create_directory_made);
-  // A machine may be removed between opening its files and getting its lock: then look again.
+// Who comes first decides, with the space that is free now; later ones follow unless their own
+// setting says otherwise.
+Status MachineFile::agree_on_limit(const Context& context) {
+  ONRT_ASSIGN_OR_RETURN(const BackingLimit backing, backing_limit(context, folder_.get()));
+  committed_limit_ = backing.bytes;
+  if (!any_slot_in_use()) {
+    store(control_->header.committed_limit, backing.bytes);
+  } else if (!backing.chosen) {
+    committed_limit_ = load(control_->header.committed_limit);
+  }
+  return ok_status();
+}
+
+Status MachineFile::open_files() {
+  // A machine may be removed at any moment before its lock is ours: then look again. What is wrong
+  // for good fails the same way a hundred times, within milliseconds.
+  Status failure(NRT_FAILURE, "the machine's folder is removed again and again");
   for (int attempt = 0; attempt < 100; ++attempt) {
-    ONRT_RETURN_IF_ERROR(make_folders(place_.directory, sharing_));
-    if (!place_.root_was_chosen) {
-      ONRT_RETURN_IF_ERROR(open_folder(place_.root, sharing_).status());
-    }
-    ONRT_ASSIGN_OR_RETURN(folder_, open_folder(place_.directory, sharing_));
-    auto locks = open_machine_file(folder_.get(), "locks", O_RDWR | O_CREAT, sharing_);
-    if (!locks.ok() && ::faccessat(AT_FDCWD, place_.directory.c_str(), F_OK, 0) != 0) {
+    auto folder = make_machine_folder(place_, sharing_);
+    if (!folder.ok()) {
+      failure = std::move(folder).status();
       continue;
     }
+    folder_ = std::move(folder).value();
+    ONRT_CRASH_POINT(crash_, create_directory_made);
+    ONRT_RETURN_IF_ERROR(check_no_other_library());
+    auto locks = open_machine_file(folder_.get(), "locks", O_RDWR | O_CREAT, sharing_);
     if (!locks.ok()) {
-      return std::move(locks).status();
+      failure = std::move(locks).status();
+      continue;
     }
     ONRT_CRASH_POINT(crash_, create_locks_made);
     locks_ = RecordLocks(std::move(locks).value());
     ONRT_RETURN_IF_ERROR(locks_.lock(kMachineLockByte, kLockTimeout));
     ONRT_ASSIGN_OR_RETURN(const bool in_place, still_in_place());
     if (in_place) {
-      return read_settings(context);
+      return ok_status();
     }
     locks_ = RecordLocks();
   }
-  return Status(NRT_FAILURE, "the machine's folder is removed again and again");
+  return failure;
 }
 
-Result<bool> MachineFile::still_in_place() const {
+// Record locks are the process', not the library's: a second copy of this library in one process
+// (dlmopen, another path) would find every lock free, and drop the first one's by closing the file.
+Status MachineFile::check_no_other_library() const {
+  const UniqueFd control =
+      open_file_at(folder_.get(), "control", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  ControlHeader header{};
+  struct stat status{};
+  if (!control.valid() || ::fstat(control.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      ::pread(control.get(), &header, sizeof(header), 0) != sizeof(header) ||
+      !check_header(header, static_cast<uint64_t>(status.st_size)).ok()) {
+    return ok_status();  // What is wrong with it is found when it is opened for use.
+  }
+  const ProcessIdentity self = own_identity();
+  for (size_t slot = 0; slot < std::min<size_t>(header.slot_high_water, kMaxProcesses); ++slot) {
+    SlotIdentity record{};
+    const size_t offset = offsetof(ControlFile, processes) + slot * sizeof(ProcessRecord);
+    if (::pread(control.get(), &record, sizeof(record), static_cast<off_t>(offset)) ==
+            sizeof(record) &&
+        record.state != static_cast<uint32_t>(SlotState::kFree) && record.pid == self.pid &&
+        record.start_time == self.start_time && record.pid_namespace == self.pid_namespace &&
+        mappings_of(self.pid, control.get()) > 0) {
+      return Status(NRT_RESOURCE,
+                    format("another copy of libnrt.so.1 in this process (pid {}) uses the machine: "
+                           "load one only (two paths, a copied file or dlmopen() give two)",
+                           self.pid));
+    }
+  }
+  return ok_status();
+}
+
+Result<bool> MachineFile::still_in_place() {
   struct stat opened{};
   struct stat named{};
   if (::fstat(locks_.fd(), &opened) != 0) {
     return Status(NRT_FAILURE, format("machine file locks: {}", std::strerror(errno)));
   }
+  locks_inode_ = inode_of(opened);
   return ::stat((place_.directory + "/locks").c_str(), &named) == 0 &&
          inode_of(opened) == inode_of(named);
-}
-
-Status MachineFile::read_settings(const Context& context) {
-  const std::string_view backing = context.settings.text(Setting::kEmuHbmBacking);
-  if (backing.empty()) {
-    committed_limit_ = default_committed_limit(folder_.get());
-    return ok_status();
-  }
-  const auto bytes = parse_bytes(backing);
-  if (!bytes) {
-    return Status(NRT_INVALID,
-                  format("OPENNRT_EMU_HBM_BACKING='{}': expected a size such as 8GiB", backing));
-  }
-  explicit_limit_ = true;
-  committed_limit_ = *bytes;
-  return ok_status();
 }
 
 Status MachineFile::adopt_profile(const InstanceProfile& wanted) {
@@ -313,12 +338,60 @@ void MachineFile::detach() {
   end();
 }
 
+Status MachineFile::check_lock_file() const {
+  struct stat status{};
+  if (::fstat(locks_.fd(), &status) == 0 && inode_of(status) == locks_inode_) {
+    return ok_status();
+  }
+  return Status(NRT_FAILURE,
+                format("machine '{}': its lock file (descriptor {}) was closed in this process; a "
+                       "program that closes descriptors it did not open must do so before "
+                       "nrt_init()",
+                       place_.name, locks_.fd()));
+}
+
+void MachineFile::abandon_descriptors() {
+  locks_.abandon();
+  static_cast<void>(folder_.release());
+  control_.abandon_descriptor();
+  for (UniqueFd& file : stack_files_) {
+    static_cast<void>(file.release());
+  }
+}
+
+// Closing any descriptor of the lock file, e.g. after copying it, drops all locks of the process.
+Status MachineFile::take_locks_again() {
+  if (!locks_.try_lock(kSlotLockBytes + slot_, 1)) {
+    return Status(NRT_FAILURE, format("machine '{}': this process' locks were dropped by closing "
+                                      "its lock file, and another process took its slot",
+                                      place_.name));
+  }
+  for (int core = 0; core < physical_cores();) {
+    int end = core;
+    while (end < physical_cores() && owns(end)) {
+      ++end;
+    }
+    if (end > core && !locks_.try_lock(kCoreLockBytes + core, end - core)) {
+      return Status(NRT_FAILURE, format("machine '{}': this process' locks were dropped by closing "
+                                        "its lock file, and another process took its cores",
+                                        place_.name));
+    }
+    core = std::max(end, core + 1);
+  }
+  return ok_status();
+}
+
 Status MachineFile::begin(JournalOperation operation) {
+  ONRT_RETURN_IF_ERROR(check_lock_file());
   ONRT_RETURN_IF_ERROR(locks_.lock(kMachineLockByte, kLockTimeout));
   struct stat status{};
   if (::fstat(locks_.fd(), &status) != 0 || status.st_nlink == 0) {
     locks_.unlock(kMachineLockByte, 1);
     return Status(NRT_FAILURE, format("machine '{}' was removed while in use", place_.name));
+  }
+  if (Status kept = take_locks_again(); !kept.ok()) {
+    locks_.unlock(kMachineLockByte, 1);
+    return kept;
   }
   JournalRecord& journal = control_->journal;
   if (load(journal.operation) != static_cast<uint32_t>(JournalOperation::kIdle)) {
@@ -344,7 +417,21 @@ uint32_t MachineFile::entries(int stack) const {
 }
 
 bool MachineFile::alive(int slot) const {
-  return slot == slot_ || locks_.holder(kSlotLockBytes + slot, 1).has_value();
+  return slot == slot_ || locks_.holder(kSlotLockBytes + slot, 1).has_value() ||
+         still_maps(control_->processes[slot]);
+}
+
+// A process that lost its locks without ending is known by its identity and its mapping of the
+// control file (ours is one more, should it be another library of this process).
+bool MachineFile::still_maps(const ProcessRecord& record) const {
+  const int pid = load(record.pid);
+  if (pid <= 0 || load(record.pid_namespace) != own_pid_namespace()) {
+    return false;
+  }
+  const auto status = process_status(pid);
+  return status && status->state != 'Z' && status->state != 'X' &&
+         status->start_time == load(record.start_time) &&
+         mappings_of(pid, control_.fd()) > (pid == ::getpid() ? 1 : 0);
 }
 
 bool MachineFile::slot_alive(int slot) {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/fork_watch.h"
@@ -62,7 +63,8 @@ class MachineFile {
  public:
   // Joins the machine at `place`, making it when it doesn't exist, repairing it when needed.
   // Errors: NRT_FAILURE (untrusted or damaged files, another instance type, forked child),
-  // NRT_RESOURCE (no space, no process slot), NRT_TIMEOUT (the lock's holder is stopped).
+  // NRT_RESOURCE (no space, no process slot, another copy of the library in this process uses the
+  // machine), NRT_TIMEOUT (the lock's holder is stopped).
   static Result<std::shared_ptr<MachineFile>> attach(const Context& context,
                                                      const MachinePlace& place,
                                                      const InstanceProfile& profile,
@@ -125,15 +127,19 @@ class MachineFile {
       const Context& context, const MachinePlace& place, const Sharing& sharing,
       const InstanceProfile& profile, const AttachOptions& options, ProcessMachines& machines)
       ONRT_REQUIRES(machines.mutex);
-  Status open_files(const Context& context) ONRT_REQUIRES(mutex_);
-  Result<bool> still_in_place() const;
+  Status open_files() ONRT_REQUIRES(mutex_);
+  Status check_no_other_library() const;
+  Result<bool> still_in_place();
+  Status agree_on_limit(const Context& context) ONRT_REQUIRES(mutex_);
   Status join(const Context& context, const InstanceProfile& profile, const AttachOptions& options)
       ONRT_REQUIRES(mutex_);
   Status adopt_profile(const InstanceProfile& wanted) ONRT_REQUIRES(mutex_);
-  Status read_settings(const Context& context);
   Status take_slot(const Context& context, const AttachOptions& options) ONRT_REQUIRES(mutex_);
   void fill_slot(int slot, const Context& context, const AttachOptions& options);
   void detach() ONRT_EXCLUDES(mutex_);
+  Status check_lock_file() const;
+  Status take_locks_again() ONRT_REQUIRES(mutex_);
+  void abandon_descriptors() ONRT_NO_THREAD_SAFETY_ANALYSIS;
 
   // Under the machine lock.
   Status begin(JournalOperation operation) ONRT_REQUIRES(mutex_);
@@ -141,6 +147,7 @@ class MachineFile {
 
   uint32_t slots() const;
   bool alive(int slot) const;
+  bool still_maps(const ProcessRecord& record) const;
   bool any_slot_in_use() const;
   void sweep() ONRT_REQUIRES(mutex_);
   void reclaim(int slot) ONRT_REQUIRES(mutex_);
@@ -170,12 +177,12 @@ class MachineFile {
   InstanceProfile profile_;
   uint64_t fork_generation_ = 0;
   bool poison_ = false;
-  bool explicit_limit_ = false;
   uint64_t committed_limit_ = 0;
   int slot_ = -1;
   mutable CrashPlan crash_;
   UniqueFd folder_;
   RecordLocks locks_;
+  std::pair<uint64_t, uint64_t> locks_inode_;
   std::atomic<uint64_t> last_program_{0};
   ControlMapping control_;
 

@@ -4,16 +4,20 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/fork_watch.h"
 #include "emulator/machine_layout.h"
+#include "emulator/process_info.h"
 #include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
@@ -22,6 +26,8 @@ namespace {
 
 constexpr uint64_t kUsefulRootBytes = 1ULL << 30;
 constexpr size_t kLongestName = 100;
+// linux/magic.h; that header does not compile beside sys/mount.h everywhere.
+constexpr long kTmpfsMagic = 0x01021994;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read only
@@ -67,6 +73,35 @@ Root default_root() {
   return root;
 }
 
+// Half of what the file system, and for tmpfs the memory, has free.
+uint64_t default_committed_limit(int folder) {
+  struct statfs status{};
+  if (::fstatfs(folder, &status) != 0) {
+    return 1ULL << 30;
+  }
+  uint64_t free = static_cast<uint64_t>(status.f_bavail) * static_cast<uint64_t>(status.f_bsize);
+  if (status.f_type == kTmpfsMagic) {
+    free = std::min(free, available_memory());
+  }
+  return free / 2;
+}
+
+// A relative OPENNRT_MACHINE_DIR means what it meant at its first use in this process, also after
+// chdir(): else nrt_init() after nrt_close() would make a second machine.
+std::string absolute_folder(const std::string& path) {
+  if (path.empty() || path.front() == '/') {
+    return path;
+  }
+  ProcessMachines& machines = process_machines();
+  const MutexLock lock(machines.folders_mutex);
+  std::string& absolute = machines.folders[path];
+  if (absolute.empty()) {
+    char here[PATH_MAX];
+    absolute = ::getcwd(here, sizeof(here)) == nullptr ? path : std::string(here) + "/" + path;
+  }
+  return absolute;
+}
+
 Status check_name(std::string_view name) {
   const bool good = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -105,8 +140,12 @@ Result<MachinePlace> machine_place(const Context& context, std::string_view inst
   if (place.name.empty()) {
     place.name = std::string(instance_type);
   }
-  ONRT_RETURN_IF_ERROR(check_name(place.name));
-  place.root = std::string(context.settings.text(Setting::kMachineDir));
+  const bool named = context.settings.is_set(Setting::kMachine);
+  Status checked = check_name(place.name);
+  if (!checked.ok()) {
+    return named ? std::move(checked).annotate("OPENNRT_MACHINE") : checked;
+  }
+  place.root = absolute_folder(std::string(context.settings.text(Setting::kMachineDir)));
   place.root_was_chosen = !place.root.empty();
   if (place.root.empty()) {
     Root root = default_root();
@@ -118,7 +157,8 @@ Result<MachinePlace> machine_place(const Context& context, std::string_view inst
 }
 
 std::vector<std::string> reader_roots(const Context& context) {
-  const std::string chosen(context.settings.text(Setting::kMachineDir));
+  const std::string chosen =
+      absolute_folder(std::string(context.settings.text(Setting::kMachineDir)));
   if (!chosen.empty()) {
     return {chosen};
   }
@@ -201,6 +241,7 @@ Status check_trusted(const struct stat& status, const Sharing& sharing, std::str
 }
 
 Status make_folders(const std::string& path, const Sharing& sharing) {
+  std::string refusal;  // of the last folder that could not be made
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), sharing.directory_mode() & 0777) == 0) {
@@ -211,16 +252,104 @@ Status make_folders(const std::string& path, const Sharing& sharing) {
       if (::chmod(part.c_str(), sharing.directory_mode()) != 0) {
         return Status(NRT_FAILURE, format("{}: {}", part, std::strerror(errno)));
       }
-    } else if (errno != EEXIST && errno != EROFS && errno != EACCES) {
-      return Status(NRT_FAILURE, format("making the folder {}: {}", part, std::strerror(errno)));
+    } else if (errno != EEXIST) {
+      refusal = format("making the folder {}: {}", part, std::strerror(errno));
+      if (errno != EROFS && errno != EACCES) {
+        return Status(NRT_FAILURE, refusal);
+      }
     }
     if (end == std::string::npos) {
       break;
     }
   }
   struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) {
-    return Status(NRT_FAILURE, format("making the folder {}: {}", path, std::strerror(errno)));
+  if (::stat(path.c_str(), &status) == 0) {
+    return ok_status();  // A parent that could not be made was there already.
+  }
+  return Status(NRT_FAILURE, refusal.empty()
+                                 ? format("making the folder {}: {}", path, std::strerror(errno))
+                                 : refusal);
+}
+
+Result<BackingLimit> backing_limit(const Context& context, int folder) {
+  const std::string_view backing = context.settings.text(Setting::kEmuHbmBacking);
+  if (backing.empty()) {
+    return BackingLimit{default_committed_limit(folder), false};
+  }
+  const auto bytes = parse_bytes(backing);
+  if (!bytes) {
+    return Status(NRT_INVALID,
+                  format("OPENNRT_EMU_HBM_BACKING='{}': expected a size such as 8GiB", backing));
+  }
+  return BackingLimit{*bytes, true};
+}
+
+namespace {
+
+bool exists(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+Status check_root(const MachinePlace& place, const Sharing& sharing) {
+  const Status opened = open_folder(place.root, sharing).status();
+  if (opened.ok()) {
+    return opened;
+  }
+  return Status(opened.code(), format("{}; if another user made it, set OPENNRT_MACHINE_DIR to a "
+                                      "folder of yours",
+                                      opened.message()));
+}
+
+// `name` in the machine's folder, if it is there, without opening it: closing the lock file would
+// drop the locks of a process that has the machine open.
+Status check_present_file(int folder, const char* name, const Sharing& sharing) {
+  struct stat status{};
+  if (::fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return ok_status();
+  }
+  if (!S_ISREG(status.st_mode) || status.st_nlink > 1) {
+    return Status(NRT_FAILURE, format("machine file {} is not a plain file with one name", name));
+  }
+  ONRT_RETURN_IF_ERROR(check_trusted(status, sharing, format("machine file {}", name)));
+  if (::faccessat(folder, name, R_OK | W_OK, AT_EACCESS) != 0) {
+    return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<UniqueFd> make_machine_folder(const MachinePlace& place, const Sharing& sharing) {
+  if (!place.root_was_chosen) {
+    const Status made = make_folders(place.root, sharing);
+    if (!made.ok() && !exists(place.root)) {
+      return made;
+    }
+    ONRT_RETURN_IF_ERROR(check_root(place, sharing));
+  }
+  ONRT_RETURN_IF_ERROR(make_folders(place.directory, sharing));
+  return open_folder(place.directory, sharing);
+}
+
+Status check_machine_folder(const MachinePlace& place, const Sharing& sharing) {
+  if (!place.root_was_chosen && exists(place.root)) {
+    ONRT_RETURN_IF_ERROR(check_root(place, sharing));
+  }
+  if (!exists(place.directory)) {
+    std::string parent = place.root;
+    while (!exists(parent) && parent.rfind('/') != 0 && parent.rfind('/') != std::string::npos) {
+      parent.resize(parent.rfind('/'));
+    }
+    if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0 && exists(parent)) {
+      return Status(NRT_FAILURE, format("making the folder {} in {}: {}", place.directory, parent,
+                                        std::strerror(errno)));
+    }
+    return ok_status();
+  }
+  ONRT_ASSIGN_OR_RETURN(const UniqueFd folder, open_folder(place.directory, sharing));
+  for (const char* name : {"locks", "control"}) {
+    ONRT_RETURN_IF_ERROR(check_present_file(folder.get(), name, sharing));
   }
   return ok_status();
 }
@@ -256,11 +385,12 @@ Result<UniqueFd> open_machine_file(int folder, const std::string& name, int flag
     return Status(NRT_FAILURE, format("machine file {} is not a plain file with one name", name));
   }
   if ((flags & O_CREAT) != 0 && status.st_uid == ::geteuid() && status.st_size == 0) {
-    if (sharing.group) {
-      // The setgid folder gives the group; umask may have taken its permissions.
-      if (::fchmod(fd.get(), sharing.file_mode()) != 0 || ::fstat(fd.get(), &status) != 0) {
-        return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
-      }
+    // A new file: umask may have taken permissions of its owner or, behind a setgid folder, its
+    // group. Adds only, so that what others may do is still seen below.
+    const mode_t wanted = (status.st_mode & 07777) | sharing.file_mode();
+    if (wanted != (status.st_mode & 07777) &&
+        (::fchmod(fd.get(), wanted) != 0 || ::fstat(fd.get(), &status) != 0)) {
+      return Status(NRT_FAILURE, format("machine file {}: {}", name, std::strerror(errno)));
     }
   }
   ONRT_RETURN_IF_ERROR(check_trusted(status, sharing, format("machine file {}", name)));

@@ -54,10 +54,23 @@ Result<Sharing> sharing_of(const Context& context);
 // the object in the message.
 Status check_trusted(const struct stat& status, const Sharing& sharing, std::string_view what);
 
-// Makes `path` and missing parents.
+// Makes `path` and missing parents, with the permissions of `sharing` whatever umask says.
 Status make_folders(const std::string& path, const Sharing& sharing);
 // Opens a folder without following a link at its end, and checks that it can be trusted.
 Result<UniqueFd> open_folder(const std::string& path, const Sharing& sharing);
+// Memory that may back the machine's HBM: OPENNRT_EMU_HBM_BACKING, else half of what is free now.
+struct BackingLimit {
+  uint64_t bytes = 0;
+  bool chosen = false;  // by the setting
+};
+Result<BackingLimit> backing_limit(const Context& context, int folder);
+
+// Makes the folders of `place` and opens the machine's. Nothing is made below a default root that
+// another user could have planted.
+Result<UniqueFd> make_machine_folder(const MachinePlace& place, const Sharing& sharing);
+// Would make_machine_folder() and opening the machine's files work? Makes and opens nothing.
+Status check_machine_folder(const MachinePlace& place, const Sharing& sharing);
+
 // Opens a file of a machine: regular, not a link, one name, trusted. `flags` as for open(2).
 Result<UniqueFd> open_machine_file(int folder, const std::string& name, int flags,
                                    const Sharing& sharing);

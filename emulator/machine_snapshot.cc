@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "emulator/clock.h"
 #include "emulator/fork_watch.h"
@@ -23,11 +24,6 @@
 
 namespace onrt::emu {
 namespace {
-
-uint64_t own_pid_namespace() {
-  struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
 
 // Copies parts of the control file. A hole or a missing end reads as zeros.
 class ControlReader {
@@ -243,6 +239,21 @@ bool machine_is_made(const std::string& directory) {
   return ::pread(fd.get(), &first, 1, 0) == 1 && first != 0;
 }
 
+// Root may look at a machine that only its owner may use.
+bool is_of_another_user(const std::string& directory) {
+  struct stat status{};
+  return ::geteuid() == 0 && ::lstat(directory.c_str(), &status) == 0 && status.st_uid != 0;
+}
+
+bool names_repeat(const std::vector<MachineEntry>& machines) {
+  for (size_t i = 1; i < machines.size(); ++i) {  // sorted by name
+    if (machines[i].name == machines[i - 1].name) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Result<MachineSnapshot> only_machine(const Context& context) {
   std::vector<MachineEntry> machines = list_machines(context);
   std::erase_if(machines, [](const MachineEntry& entry) {
@@ -254,12 +265,14 @@ Result<MachineSnapshot> only_machine(const Context& context) {
                   "emulated machine");
   }
   if (machines.size() > 1) {
+    const bool repeat = names_repeat(machines);
     std::string names;
     for (const MachineEntry& entry : machines) {
-      names += (names.empty() ? "" : ", ") + entry.name;
+      names += (names.empty() ? "" : ", ") + (repeat ? entry.directory : entry.name);
     }
-    return Status(NRT_FAILURE, format("{} emulated machines ({}): choose one with OPENNRT_MACHINE",
-                                      machines.size(), names));
+    return Status(NRT_FAILURE,
+                  format("{} emulated machines ({}): choose one with OPENNRT_MACHINE{}",
+                         machines.size(), names, repeat ? " and OPENNRT_MACHINE_DIR" : ""));
   }
   return read_machine(machines.front().directory);
 }
@@ -346,13 +359,41 @@ Result<MachineSnapshot> read_selected_machine(const Context& context) {
   }
   ONRT_ASSIGN_OR_RETURN(InstanceProfile profile, find_profile(context, type));
   ONRT_ASSIGN_OR_RETURN(const MachinePlace place, machine_place(context, type));
-  // A machine of another user is none of ours: what we would get is a new one in another place.
-  const bool closed = ::access(place.directory.c_str(), R_OK | X_OK) != 0 && errno == EACCES;
-  if (closed || !machine_is_made(place.directory)) {
+  // What would fail must not look like an idle machine.
+  if (!is_of_another_user(place.directory)) {
+    ONRT_ASSIGN_OR_RETURN(const Sharing sharing, sharing_of(context));
+    ONRT_RETURN_IF_ERROR(
+        check_machine_folder(place, sharing).annotate("machine " + place.directory));
+  }
+  if (!machine_is_made(place.directory)) {
     profile.info.name = place.name;
     return idle_snapshot(std::move(profile.info));
   }
   return read_machine(place.directory);
+}
+
+Status check_selected_machine(const Context& context, std::chrono::milliseconds patience) {
+  const std::string type(context.settings.text(Setting::kEmulate));
+  ONRT_RETURN_IF_ERROR(read_selected_machine(context).status());
+  ONRT_ASSIGN_OR_RETURN(const MachinePlace place, machine_place(context, type));
+  ONRT_ASSIGN_OR_RETURN(const Sharing sharing, sharing_of(context));
+  ONRT_RETURN_IF_ERROR(check_machine_folder(place, sharing).annotate("machine " + place.directory));
+  const UniqueFd folder = open_file(place.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!folder.valid() || own_membership(folder.get())) {
+    return ok_status();  // There is no machine yet, or this process may not touch its lock file.
+  }
+  UniqueFd fd = open_file_at(folder.get(), "locks", O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const RecordLocks locks(std::move(fd));
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (const auto pid = locks.holder(kMachineLockByte, 1)) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Status(NRT_TIMEOUT,
+                    format("machine {}: pid {} holds its lock and does not let go; is it stopped?",
+                           place.directory, *pid));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return ok_status();
 }
 
 }  // namespace onrt::emu

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -77,8 +78,13 @@ std::vector<MachineEntry> list_machines(const Context& context);
 Result<MachineSnapshot> read_machine(const std::string& directory);
 
 // What the settings mean: the machine of OPENNRT_MACHINE/OPENNRT_EMULATE, idle when it hasn't been
-// created yet or belongs to another user. Without those variables: the only machine of this user.
-// NRT_FAILURE with a reason when there is none or a choice.
+// created yet; a failure when nrt_init() could not use what is in its place. Without those
+// variables: the only machine of this user. NRT_FAILURE with a reason when there is none or a
+// choice.
 Result<MachineSnapshot> read_selected_machine(const Context& context);
+
+// Could nrt_init() use the machine that OPENNRT_EMULATE chooses? Looks at folder, files and lock,
+// and waits up to `patience` for the holder of the lock. Changes nothing.
+Status check_selected_machine(const Context& context, std::chrono::milliseconds patience);
 
 }  // namespace onrt::emu

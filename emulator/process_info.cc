@@ -46,14 +46,16 @@ std::optional<ProcessStatus> process_status(int pid) {
   return status;
 }
 
+uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
 ProcessIdentity own_identity() {
   ProcessIdentity self;
   self.pid = ::getpid();
   self.start_time = process_status(self.pid).value_or(ProcessStatus()).start_time;
-  struct stat status{};
-  if (::stat("/proc/self/ns/pid", &status) == 0) {
-    self.pid_namespace = status.st_ino;
-  }
+  self.pid_namespace = own_pid_namespace();
   self.command = read_proc("/proc/self/cmdline", 4096);
   std::replace(self.command.begin(), self.command.end(), '\0', ' ');
   while (self.command.ends_with(' ')) {
@@ -75,6 +77,30 @@ uint64_t available_memory() {
     std::from_chars(text.data() + digits, text.data() + text.size(), kib);
   }
   return kib * 1024;
+}
+
+int mappings_of(int pid, int fd) {
+  struct stat status{};
+  char name[4096];
+  const ssize_t length = ::readlink(format("/proc/self/fd/{}", fd).c_str(), name, sizeof(name));
+  const auto maps = read_file(format("/proc/{}/maps", pid), 64 << 20);
+  if (length <= 0 || ::fstat(fd, &status) != 0 || !maps.ok()) {
+    return 0;
+  }
+  // "address permissions offset device inode path": some file systems show another inode here, and
+  // other mount namespaces another path.
+  const std::string path = "/" + std::string(name, static_cast<size_t>(length)).substr(1);
+  const std::string inode = format(" {} ", static_cast<uint64_t>(status.st_ino));
+  std::string_view text(reinterpret_cast<const char*>(maps->data()), maps->size());
+  int count = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const bool named = line.ends_with(" " + path);
+    const bool same = line.find(inode) != std::string_view::npos && line.ends_with("/control");
+    count += named || same ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace onrt::emu

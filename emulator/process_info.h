@@ -15,6 +15,7 @@ struct ProcessIdentity {
   std::string command;         // arguments separated by spaces
 };
 ProcessIdentity own_identity();
+uint64_t own_pid_namespace();  // inode of /proc/self/ns/pid; 0 when unknown
 
 struct ProcessStatus {
   char state = '?';  // 'R', 'S', 'Z', ...
@@ -25,5 +26,9 @@ std::optional<ProcessStatus> process_status(int pid);
 
 // MemAvailable of /proc/meminfo.
 uint64_t available_memory();
+
+// How often process `pid` maps the file behind `fd`; 0 when it doesn't, is gone or can't be
+// examined. Unlike its pid and start time, a process' mappings don't outlive execve().
+int mappings_of(int pid, int fd);
 
 }  // namespace onrt::emu

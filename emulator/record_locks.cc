@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <thread>
 
 #include "runtime/base/format.h"
@@ -41,6 +42,10 @@ Status RecordLocks::lock(int64_t byte, std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::chrono::microseconds pause{20};
   while (!try_lock(byte, 1)) {
+    if (errno != EAGAIN && errno != EACCES) {
+      return Status(NRT_FAILURE, format("locking the machine's lock file (descriptor {}): {}",
+                                        fd_.get(), std::strerror(errno)));
+    }
     if (std::chrono::steady_clock::now() > deadline) {
       return Status(NRT_TIMEOUT,
                     format("the machine's lock was not free within {} ms; pid {} holds "

@@ -4,7 +4,9 @@
 import re
 from pathlib import Path
 
-ROW = re.compile(r'ONRT_SETTING\(\w+, "([^"]+)", (\w+), "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)"\)')
+ROW = re.compile(
+    r'ONRT_SETTING\(\w+, "([^"]+)", (\w+), "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)"\)'
+)
 
 HEAD = """---
 # SPDX-License-Identifier: Apache-2.0
@@ -37,7 +39,9 @@ def main() -> None:
         shown = f"default {default}" if default else "not set by default"
         kind_text = TYPES[kind] + (f", {unit}" if unit else "")
         if ".." in allowed:
-            kind_text = f"whole number {allowed.replace('..', ' to ')}" + (f", {unit}" if unit else "")
+            kind_text = kind_text.replace(
+                TYPES[kind], f"whole number {allowed}".replace("..", " to ")
+            )
         elif allowed and not allowed.startswith(","):
             kind_text = "one of " + allowed.replace("|", ", ")
         text += f"\n**{name}**\n:   {doc[0].upper() + doc[1:]}. ({kind_text}; {shown})\n"

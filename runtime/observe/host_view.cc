@@ -57,6 +57,11 @@ Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
                  filter == ProcessFilter::kAll ? find_onlookers() : std::vector<ProcessView>());
 }
 
+Status check_emulated_machine(const Context& context) {
+  // The lock is held for microseconds at a time; longer is a stopped process.
+  return emu::check_selected_machine(context, std::chrono::milliseconds(1000));
+}
+
 std::vector<emu::MachineEntry> existing_machines(const Context& context) {
   return emu::list_machines(context);
 }

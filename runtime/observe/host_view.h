@@ -46,6 +46,9 @@ enum class ProcessFilter : uint8_t {
 // NRT_FAILURE with one sentence when there is no device.
 Result<HostView> observe_host(const Context& context, ProcessFilter filter);
 
+// Would nrt_init() get the emulated machine that OPENNRT_EMULATE chooses? One sentence why not.
+Status check_emulated_machine(const Context& context);
+
 // Emulated machines that exist: of this user, or of all users for root.
 std::vector<emu::MachineEntry> existing_machines(const Context& context);
 

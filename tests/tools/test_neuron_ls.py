@@ -109,19 +109,27 @@ def test_32_at_once_work_while_a_process_comes_and_goes(
 def test_another_user_gets_pure_json_too(
     environment: dict[str, str], holder: Callable, stage: Path
 ) -> None:
-    """As the user nobody, where the machine belongs to somebody else."""
+    """As the user nobody, where machines belong to somebody else: an idle one of their own, or, for
+    a folder that they may not use, one sentence and no JSON at all."""
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
     holder()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)  # the stage may lie where nobody can't go
-        listed = subprocess.run(
-            [shutil.copy(stage / "bin" / "neuron-ls", folder), "-j"],
-            env=environment | {"NEURON_RT_LOG_LEVEL": "DEBUG"},
-            user="nobody",
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=60,
+        own = {"NEURON_RT_LOG_LEVEL": "DEBUG", "OPENNRT_MACHINE_DIR": ""}
+        theirs = {"NEURON_RT_LOG_LEVEL": "DEBUG"}
+        program = shutil.copy(stage / "bin" / "neuron-ls", folder)
+        listed, refused = (
+            subprocess.run(
+                [program, "-j"],
+                env=environment | variables,
+                user="nobody",
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            for variables in (own, theirs)
         )
     assert listed.returncode == 0 and len(json.loads(listed.stdout)) == 1
+    assert refused.returncode != 0 and refused.stdout == "" and "Permission" in refused.stderr

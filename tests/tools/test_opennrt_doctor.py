@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """opennrt-doctor says the same as nrt_init() would."""
 
+import fcntl
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+OPEN = "import opennrt; opennrt.Runtime().close()"
 
 
 def findings(ended: object) -> dict[tuple[str, str], dict]:
@@ -45,6 +52,56 @@ def test_not_ready_says_why_and_what_to_do(run: Callable) -> None:
     text = run("opennrt-doctor", NEURON_RT_EXEC_TIMEOUT="soon", OPENNRT_MASHINE="x")
     assert text.returncode == 1 and "NEURON_RT_EXEC_TIMEOUT='soon'" in text.stdout
     assert "OPENNRT_MACHINE" in text.stdout and "Not ready" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda m: (m / "control").write_bytes(b"x" * 100), "damaged"),
+        (lambda m: m.chmod(0o777), "mode 777"),
+        (lambda m: ((m / "locks").unlink(), (m / "locks").mkdir()), "locks is not a plain file"),
+        (lambda m: ((m / "control").unlink(), os.mkfifo(m / "control")), "control is not a plain"),
+    ],
+)
+def test_a_machine_that_can_not_be_used_is_a_problem(
+    run: Callable, environment: dict[str, str], spoil: Callable, reason: str
+) -> None:
+    assert run("opennrt-machine", "create", "trn2.3xlarge").returncode == 0
+    (machine,) = Path(environment["OPENNRT_MACHINE_DIR"]).iterdir()
+    spoil(machine)
+    ended = run("opennrt-doctor")
+    assert ended.returncode == 1 and "Not ready" in ended.stdout and reason in ended.stdout
+    listed = run("neuron-ls", "-j")
+    assert listed.returncode != 0 and listed.stdout == "" and reason in listed.stderr
+    assert run("opennrt-machine", "rm", "trn2.3xlarge").returncode == (
+        0 if "777" not in reason else 1
+    )
+
+
+def test_a_stopped_holder_of_the_machine_is_named(
+    run: Callable, environment: dict[str, str]
+) -> None:
+    assert run("opennrt-machine", "create", "trn2.3xlarge").returncode == 0
+    (machine,) = Path(environment["OPENNRT_MACHINE_DIR"]).iterdir()
+    with open(machine / "locks", "r+b") as locks:
+        fcntl.lockf(locks, fcntl.LOCK_EX, 1, 0)
+        ended = run("opennrt-doctor")
+    assert ended.returncode == 1 and f"pid {os.getpid()} holds its lock" in ended.stdout
+
+
+def test_closed_standard_streams_leave_the_machine_whole(
+    run: Callable, environment: dict[str, str], stage: Path
+) -> None:
+    """The line that says so on stderr must not land in the machine's files."""
+    for _ in range(2):
+        subprocess.run(
+            ["bash", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, OPEN],
+            env=environment,
+            timeout=60,
+        )
+        (machine,) = Path(environment["OPENNRT_MACHINE_DIR"]).iterdir()
+        assert (machine / "control").read_bytes()[:8] == b"ONRTMACH"
+    assert run("opennrt-doctor").returncode == 0
 
 
 def test_wrong_command_line(run: Callable) -> None:

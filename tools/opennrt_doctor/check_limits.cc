@@ -99,7 +99,11 @@ Findings check_settings(const Context& context) {
                        std::string(context.settings.text(row.setting)), Level::kOk});
     }
   }
-  for (const std::string& problem : context.settings.problems()) {
+  std::vector<std::string> problems = context.settings.problems();
+  if (!context.log->problem().empty()) {
+    problems.push_back(context.log->problem());
+  }
+  for (const std::string& problem : problems) {
     found.push_back(
         {"settings", "problem", problem, Level::kProblem, "nrt_init() refuses to start"});
   }

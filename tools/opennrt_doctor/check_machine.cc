@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "runtime/base/format.h"
+#include "runtime/driver/registry.h"
 #include "runtime/observe/host_view.h"
 #include "tools/opennrt_doctor/findings.h"
 
@@ -49,11 +50,23 @@ Findings describe(const observe::HostView& host) {
 Findings check_machine(const Context& context) {
   Findings found;
   const auto host = observe::observe_host(context, observe::ProcessFilter::kRuntime);
+  const auto choice = choose_driver(context);
+  const bool emulated = choice.ok() && choice->driver->name() == "emulator";
   if (host.ok()) {
     found = describe(*host);
   } else {
-    found.push_back(
-        {"machine", "selected", "none: " + std::string(host.status().message()), Level::kNote});
+    found.push_back({"machine", "selected", "none: " + std::string(host.status().message()),
+                     emulated ? Level::kProblem : Level::kNote,
+                     emulated
+                         ? "nrt_init() would fail: repair or remove it (opennrt-machine rm), or "
+                           "choose another OPENNRT_MACHINE or OPENNRT_MACHINE_DIR"
+                         : ""});
+  }
+  if (const Status usable =
+          emulated && host.ok() ? observe::check_emulated_machine(context) : ok_status();
+      !usable.ok()) {
+    found.push_back({"machine", "usable", "no: " + std::string(usable.message()), Level::kProblem,
+                     "nrt_init() would fail"});
   }
   for (const emu::MachineEntry& entry : observe::existing_machines(context)) {
     const bool own = entry.uid == static_cast<int>(geteuid());
