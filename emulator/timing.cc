@@ -231,6 +231,66 @@ void add_cost(Tally& tally, const TimingModel&, const ncx::Reduce& op) {
   tally.micro(op.epilogue, elements_of(op.outputs[0]));
 }
 
+// Cycles of the tensor engine for `m` by `k` stationary values and `n` moving ones; `width` is that
+// of the wider operand's elements.
+double matmul_cycles(const TimingModel& model, double m, double k, double n, uint32_t width) {
+  const double rows = model[TimingKey::kMatmulRows];
+  const double columns = model[TimingKey::kMatmulColumns];
+  const double steps = std::ceil(m / rows) * std::ceil(k / rows);
+  double cycles = 0;
+  if (n > 0) {
+    const double full = std::floor(n / columns);
+    const double rest = n - full * columns;
+    cycles = steps *
+             (full * columns + (rest > 0 ? std::max(rest, model[TimingKey::kLeastCycles]) : 0.0));
+  }
+  if (width >= 4) {
+    cycles *= model[TimingKey::kMatmulF32Passes];
+  } else if (width == 1) {
+    cycles /= model[TimingKey::kMatmulF8Speedup];
+  }
+  return cycles;
+}
+
+// A product of features by terms with terms by positions for each group, its input read once.
+void add_cost(Tally& tally, const TimingModel& model, const ncx::Conv& op) {
+  double terms = static_cast<double>(op.kernel.dims[1]);
+  auto positions = static_cast<double>(op.outputs[0].dims[1]);
+  for (size_t d = 0; d < op.axes.size(); ++d) {
+    terms *= std::ceil(static_cast<double>(op.kernel.dims[3 + d]) /
+                       static_cast<double>(op.axes[d].base_dilation));
+    positions *= static_cast<double>(op.outputs[0].dims[3 + d]);
+  }
+  const uint32_t width = std::max(dtype_bytes(op.input.dtype), dtype_bytes(op.kernel.dtype));
+  const auto groups = static_cast<double>(op.input.dims[0]);
+  const auto features = static_cast<double>(op.kernel.dims[2]);
+  tally.cycles(groups * matmul_cycles(model, features, terms, positions, width));
+  tally.flops(2 * groups * features * terms * positions);
+  tally.micro(op.epilogue, groups * features * positions);
+  tally.move(op.input);
+  tally.move(op.kernel);
+  for (const auto* views : {&op.epilogue_inputs, &op.outputs}) {
+    for (const View& view : *views) {
+      tally.move(view);
+    }
+  }
+}
+
+// Column after column: each step is an update of what is left by a vector instruction.
+void add_cost(Tally& tally, const TimingModel&, const ncx::Linalg& op) {
+  const bool solve = op.kind == ncx::LinalgKind::kTriangularSolve;
+  const auto n = op.a.dims[static_cast<size_t>(op.a.rank - 1)];
+  const double steps = static_cast<double>(n);
+  const double products = elements_of(op.output) * steps / (solve ? 2.0 : 6.0);
+  tally.vector_op(products, 2);
+  tally.flops(2 * products);
+  tally.move(op.a);
+  if (solve) {
+    tally.move(op.b);
+  }
+  tally.move(op.output);
+}
+
 void add_cost(Tally& tally, const TimingModel& model, const ncx::Gemm& op) {
   const auto rank = static_cast<size_t>(op.lhs.rank);
   const auto m = static_cast<double>(op.lhs.dims[rank - 2]);
@@ -240,23 +300,8 @@ void add_cost(Tally& tally, const TimingModel& model, const ncx::Gemm& op) {
   for (size_t d = 0; d + 2 < rank; ++d) {
     batch *= static_cast<double>(op.lhs.dims[d]);
   }
-  const double rows = model[TimingKey::kMatmulRows];
-  const double columns = model[TimingKey::kMatmulColumns];
-  const double steps = std::ceil(m / rows) * std::ceil(k / rows) * batch;
-  double cycles = 0;
-  if (n > 0) {
-    const double full = std::floor(n / columns);
-    const double rest = n - full * columns;
-    cycles = steps *
-             (full * columns + (rest > 0 ? std::max(rest, model[TimingKey::kLeastCycles]) : 0.0));
-  }
   const uint32_t width = std::max(dtype_bytes(op.lhs.dtype), dtype_bytes(op.rhs.dtype));
-  if (width >= 4) {
-    cycles *= model[TimingKey::kMatmulF32Passes];
-  } else if (width == 1) {
-    cycles /= model[TimingKey::kMatmulF8Speedup];
-  }
-  tally.cycles(cycles);
+  tally.cycles(batch * matmul_cycles(model, m, k, n, width));
   tally.flops(2 * batch * m * n * k);
   tally.micro(op.epilogue, batch * m * n);
   tally.move(op.lhs);

@@ -113,6 +113,17 @@ struct PayloadVisitor {
     reads(p.epilogue_inputs);
     writes(p.outputs);
   }
+  void operator()(const ncx::Conv& p) const {
+    visit(p.input, false);
+    visit(p.kernel, false);
+    reads(p.epilogue_inputs);
+    writes(p.outputs);
+  }
+  void operator()(const ncx::Linalg& p) const {
+    visit(p.a, false);
+    visit(p.kind == ncx::LinalgKind::kTriangularSolve ? p.b : p.a, false);
+    visit(p.output, true);
+  }
   void operator()(const ncx::Copy& p) const {
     for (const auto& piece : p.pieces) {
       visit(piece.source, false);

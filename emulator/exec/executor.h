@@ -97,6 +97,8 @@ std::unique_ptr<Executor> make_executor(const ncx::Eltwise& op, const ExecutorOp
 std::unique_ptr<Executor> make_executor(const ncx::Copy& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Reduce& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Gemm& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Conv& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Linalg& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Gather& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Scatter& op, const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::DynamicSlice& op,

@@ -101,6 +101,25 @@ std::string text_of(const Gemm& op) {
                 text_of(op.epilogue, op.epilogue_inputs.size() + 1), text_of(op.outputs));
 }
 
+std::string text_of(const Conv& op) {
+  std::string axes;
+  for (const Conv::Axis& axis : op.axes) {
+    axes += format(" [stride {} low {} dilation {} base {}]", axis.stride, axis.low, axis.dilation,
+                   axis.base_dilation);
+  }
+  return format("CONV {} by {}{} as {} epilogue {} {} -> {}", text_of(op.input), text_of(op.kernel),
+                axes, dtype_name(op.type), text_of(op.epilogue_inputs),
+                text_of(op.epilogue, op.epilogue_inputs.size() + 1), text_of(op.outputs));
+}
+
+std::string text_of(const Linalg& op) {
+  if (op.kind == LinalgKind::kCholesky) {
+    return format("CHOLESKY {} -> {}", text_of(op.a), text_of(op.output));
+  }
+  return format("SOLVE {}{} {} -> {}", text_of(op.a), op.unit_diagonal != 0 ? " unit" : "",
+                text_of(op.b), text_of(op.output));
+}
+
 std::string text_of(const Copy& op) {
   std::string out = "COPY";
   for (const Copy::Piece& piece : op.pieces) {

@@ -99,6 +99,25 @@ void fields(Archive& archive, Gemm& op) {
 }
 
 template <class Archive>
+void fields(Archive& archive, Conv::Axis& axis) {
+  archive.number(axis.stride);
+  archive.number(axis.low);
+  archive.number(axis.dilation);
+  archive.number(axis.base_dilation);
+}
+
+template <class Archive>
+void fields(Archive& archive, Conv& op) {
+  fields(archive, op.input);
+  fields(archive, op.kernel);
+  archive.vector(op.axes, kMaxRank);
+  archive.dtype(op.type);
+  archive.vector(op.epilogue_inputs, kMaxMicroInputs);
+  fields(archive, op.epilogue);
+  archive.vector(op.outputs, kMaxOutputs);
+}
+
+template <class Archive>
 void fields(Archive& archive, Copy::Piece& piece) {
   fields(archive, piece.source);
   fields(archive, piece.destination);
@@ -156,6 +175,15 @@ void fields(Archive& archive, Rng& op) {
     fields(archive, *view);
   }
   archive.number(op.seed);
+}
+
+template <class Archive>
+void fields(Archive& archive, Linalg& op) {
+  archive.enumeration(op.kind, 2);
+  archive.number(op.unit_diagonal);
+  for (View* view : {&op.a, &op.b, &op.output}) {
+    fields(archive, *view);
+  }
 }
 
 template <class Archive>

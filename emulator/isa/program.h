@@ -30,6 +30,7 @@ inline constexpr uint32_t kMaxBlocks = 4096;
 inline constexpr uint32_t kMaxCopyPieces = 65536;
 inline constexpr uint32_t kMaxIoRank = 64;
 inline constexpr uint32_t kMaxNameBytes = 4096;
+inline constexpr int64_t kMaxAxisStep = int64_t{1} << 31;  // strides, dilations, padding
 inline constexpr int64_t kMaxElements = int64_t{1} << 62;  // of a view or domain
 
 // Dimensions of an array or of an iteration domain.
@@ -115,6 +116,30 @@ struct Gemm {
   std::vector<View> outputs;  // dims = batch.., m, n
 };
 
+// Convolution. Element `c` of the input's coordinate system along an axis is the input's element
+// c / base_dilation if base_dilation divides c and that element exists, a hole if it does not
+// divide it, and +0 outside. The kernel's position w meets the output's position o at
+// c = o * stride + w * dilation - low. Then
+//   out[group, batch, f, o..] =
+//       epilogue(sum over w.. and c of input[group, batch, c, ..] * kernel[group, c, f, w..])
+// with terms in the order of reduce_order.h. Views may be reversed and split as they like: HLO's
+// window reversal is a kernel with negative strides, feature and batch groups are dimensions.
+struct Conv {
+  struct Axis {
+    int64_t stride = 1;
+    int64_t low = 0;  // elements of padding before the input; negative: elements left out
+    int64_t dilation = 1;
+    int64_t base_dilation = 1;
+  };
+  View input;   // [group, batch, feature, spatial..]
+  View kernel;  // [group, feature, output feature, spatial..]
+  std::vector<Axis> axes;
+  Dtype type = Dtype::kF32;
+  std::vector<View> epilogue_inputs;  // [group, batch, output feature, spatial..]
+  MicroProgram epilogue;
+  std::vector<View> outputs;  // as epilogue_inputs
+};
+
 // Pieces are copied in order: a pad is a broadcast scalar, then the operand; a concatenation is a
 // piece per operand. Same dtype and dims on both sides; bits are not changed.
 struct Copy {
@@ -185,6 +210,24 @@ struct Rng {
   uint64_t seed = 0;
 };
 
+// Dense linear algebra on the last two dimensions, in f32 whatever the type (results are rounded
+// once). Only the lower triangle of `a` is read; upper triangles, transposed operands and systems
+// on the right are views (transposed, or reversed along both dimensions).
+//   kCholesky: output = L with L L^T = a, +0 above the diagonal; NaN where a isn't positive
+//   definite.
+//     For ascending k, l[i][j] starts at a[i][j] and takes - l[i][k] * l[j][k] (each product and
+//     each difference rounded), then is divided by l[j][j], the root of its own remainder.
+//   kTriangularSolve: a output = b. For ascending j, x[i][c] starts at b[i][c] and takes
+//     - a[i][j] * x[j][c] (each product and each difference rounded), then is divided by a[i][i].
+enum class LinalgKind : uint8_t { kCholesky = 0, kTriangularSolve = 1 };
+struct Linalg {
+  LinalgKind kind = LinalgKind::kCholesky;
+  uint8_t unit_diagonal = 0;  // solve: the diagonal is 1, whatever `a` holds
+  View a;                     // [batch.., n, n]
+  View b;                     // solve: [batch.., n, columns]
+  View output;                // as `a`, or as `b`
+};
+
 // Control flow. A nested block has its own streams and starts with all semaphores at zero.
 struct Loop {  // while: run `condition`, read `predicate` (pred, rank 0), run `body`, again
   uint32_t condition = 0;
@@ -201,7 +244,7 @@ struct Call {
 
 // The position in this list is the opcode in the encoding: append only.
 using Payload = std::variant<Eltwise, Reduce, Gemm, Copy, Gather, Scatter, DynamicSlice,
-                             DynamicUpdateSlice, Rng, Loop, If, Call>;
+                             DynamicUpdateSlice, Rng, Loop, If, Call, Conv, Linalg>;
 
 enum class Engine : uint8_t { kPe = 0, kAct = 1, kPool = 2, kDve = 3, kSp = 4 };
 inline constexpr int kEngines = 5;

@@ -19,6 +19,12 @@
 //   for ascending k (one rounding per step). Block results are added in order, starting with the
 //   first block's value; the total is rounded to the dot's type once. Integers: exact modulo
 //   2^bits.
+//
+// convolution (Conv)
+//   The terms of one result are numbered row-major over the kernel's positions (in the order in
+//   which they meet the input: a reversed window is a reversed kernel), then the input features.
+//   Positions that meet a hole of the dilated input are no terms; those outside the input are
+//   terms with +0, which like any other is multiplied. The numbered terms are summed as a dot's k.
 #pragma once
 
 #include <cstdint>

@@ -415,6 +415,93 @@ class Verifier {
     return check_micro(op.epilogue, types, types_of(op.outputs), rank, "epilogue");
   }
 
+  // Coordinates along an axis stay below 2^62.
+  static Status check_axis(const Conv::Axis& axis, int64_t in, int64_t size, int64_t out) {
+    for (const int64_t step : {axis.stride, axis.dilation, axis.base_dilation}) {
+      if (step < 1 || step > kMaxAxisStep) {
+        return invalid(format("a step of {} where 1 to 2^31 is allowed", step));
+      }
+    }
+    if (axis.low < -kMaxAxisStep || axis.low > kMaxAxisStep) {
+      return invalid(format("padding of {} where -2^31 to 2^31 is allowed", axis.low));
+    }
+    constexpr int64_t kMost = (int64_t{1} << 62) / kMaxAxisStep / 4;
+    if (in > kMost || size > kMost || out > kMost) {
+      return invalid(format("more than {} positions", kMost));
+    }
+    return ok_status();
+  }
+
+  Status check_axes(const Conv& op) const {
+    if (op.axes.size() + 3 != op.input.rank || op.axes.size() + 3 != op.kernel.rank ||
+        op.outputs[0].rank != op.input.rank) {
+      return invalid(format("{} axes for ranks {}, {} and {}", op.axes.size(), op.input.rank,
+                            op.kernel.rank, op.outputs[0].rank));
+    }
+    const auto& out = op.outputs[0].dims;
+    if (op.kernel.dims[0] != op.input.dims[0] || op.kernel.dims[1] != op.input.dims[2] ||
+        out[0] != op.input.dims[0] || out[1] != op.input.dims[1] || out[2] != op.kernel.dims[2]) {
+      return invalid("groups, batch or features of input, kernel and output differ");
+    }
+    for (size_t i = 0; i < op.axes.size(); ++i) {
+      ONRT_RETURN_IF_ERROR(
+          check_axis(op.axes[i], op.input.dims[3 + i], op.kernel.dims[3 + i], out[3 + i])
+              .annotate(format("axis {}", i)));
+    }
+    return ok_status();
+  }
+
+  Status check(const Conv& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_counts(op.epilogue_inputs.size() + 1, op.outputs.size()));
+    ONRT_RETURN_IF_ERROR(check_view(op.input, Access::kRead).annotate("input"));
+    ONRT_RETURN_IF_ERROR(check_view(op.kernel, Access::kRead).annotate("kernel"));
+    ONRT_RETURN_IF_ERROR(check_axes(op));
+    const bool floats =
+        is_floating(op.input.dtype) && is_floating(op.kernel.dtype) && is_floating(op.type);
+    const bool integers =
+        is_integer(op.input.dtype) && is_integer(op.kernel.dtype) && is_integer(op.type);
+    if (!floats && !integers) {
+      return invalid(format("{} times {} giving {}", dtype_name(op.input.dtype),
+                            dtype_name(op.kernel.dtype), dtype_name(op.type)));
+    }
+    const std::span<const int64_t> dims(op.outputs[0].dims.data(), op.outputs[0].rank);
+    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(check_views(op.epilogue_inputs, dims, Access::kRead, "epilogue input"));
+    ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
+    std::vector<Dtype> types = {op.type};
+    for (const View& view : op.epilogue_inputs) {
+      types.push_back(view.dtype);
+    }
+    return check_micro(op.epilogue, types, types_of(op.outputs), op.outputs[0].rank, "epilogue");
+  }
+
+  Status check(const Linalg& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.a, Access::kRead).annotate("a"));
+    ONRT_RETURN_IF_ERROR(check_view(op.output, Access::kWrite).annotate("output"));
+    const bool solve = op.kind == LinalgKind::kTriangularSolve;
+    const View& b = solve ? op.b : op.a;
+    if (solve) {
+      ONRT_RETURN_IF_ERROR(check_view(op.b, Access::kRead).annotate("b"));
+    }
+    const int rank = op.a.rank;
+    bool fits = rank >= 2 && same_dims(op.output, b) && b.rank == rank &&
+                op.a.dims[rank - 1] == op.a.dims[rank - 2] &&
+                b.dims[rank - 2] == op.a.dims[rank - 1];
+    for (int d = 0; fits && d < rank - 2; ++d) {
+      fits = op.a.dims[d] == b.dims[d];
+    }
+    if (!fits) {
+      return invalid("operands are not [batch.., n, n] and [batch.., n, columns]");
+    }
+    for (const View* view : {&op.a, &b, &op.output}) {
+      if (!is_floating(view->dtype)) {
+        return invalid(format("elements of type {}", dtype_name(view->dtype)));
+      }
+    }
+    return op.unit_diagonal <= 1 ? ok_status()
+                                 : invalid(format("unit diagonal is {}", op.unit_diagonal));
+  }
+
   Status check(const Copy& op, size_t) const {
     if (op.pieces.size() > kMaxCopyPieces) {
       return invalid(format("{} pieces where {} are allowed", op.pieces.size(), kMaxCopyPieces));

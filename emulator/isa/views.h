@@ -35,6 +35,12 @@ void for_each_view(const Payload& payload, Function function) {
       list(op.epilogue_inputs);
       list(op.outputs);
     }
+    void operator()(const Conv& op) const {
+      f(op.input);
+      f(op.kernel);
+      list(op.epilogue_inputs);
+      list(op.outputs);
+    }
     void operator()(const Copy& op) const {
       for (const Copy::Piece& piece : op.pieces) {
         f(piece.source);
@@ -70,6 +76,13 @@ void for_each_view(const Payload& payload, Function function) {
         f(op.state);
         f(op.state_out);
       }
+    }
+    void operator()(const Linalg& op) const {
+      f(op.a);
+      if (op.kind == LinalgKind::kTriangularSolve) {
+        f(op.b);
+      }
+      f(op.output);
     }
     void operator()(const Loop& op) const { f(op.predicate); }
     void operator()(const If& op) const { f(op.selector); }

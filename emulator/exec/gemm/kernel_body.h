@@ -283,6 +283,11 @@ void read_line(const Source& source, int64_t first, int64_t stride, int64_t n, T
   }
 }
 
+template <class T>
+void read(const Source& source, int64_t first, int64_t stride, int64_t n, void* to) {
+  read_line(source, first, stride, n, static_cast<T*>(to));
+}
+
 // ---- packing ----------------------------------------------------------------------------------
 
 template <class T>
@@ -510,6 +515,7 @@ constexpr Kernels kKernels = {
     {PanelOf<float>::kRows, PanelOf<uint32_t>::kRows, PanelOf<uint64_t>::kRows},
     {pack<float>, pack<uint32_t>, pack<uint64_t>},
     {sweep<float>, sweep<uint32_t>, sweep<uint64_t>},
+    {read<float>, read<uint32_t>, read<uint64_t>},
     kF32LineRows,
     copy_lines,
     sweep_lines,

@@ -96,6 +96,8 @@ struct Kernels {
   int max_rows[3];                      // by Sum
   void (*pack[3])(const PackJob& job);  // k at most 256
   void (*sweep[3])(const SweepJob& job);
+  // to[i] = element first + i * stride of the source, i < n, as the type of the sums.
+  void (*read[3])(const Source& source, int64_t first, int64_t stride, int64_t n, void* to);
   int line_rows;  // of sweep_lines, at most
   // lines[line][k] as f32, `width` elements between lines; the rest of PackJob is not read.
   void (*copy_lines)(const PackJob& job);

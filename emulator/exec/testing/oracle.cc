@@ -200,6 +200,114 @@ void run(const ncx::Gemm& op, Memory& memory) {
   });
 }
 
+// One sum of a convolution: calls term(a, b) for its terms in order.
+template <class Term>
+void for_each_term(const ncx::Conv& op, Memory& memory, const int64_t* index, const Term& term) {
+  const size_t axes = op.axes.size();
+  const std::span<const int64_t> window(op.kernel.dims.data() + 3, axes);
+  for_each_index(window, [&](const int64_t* w) {
+    int64_t input[ncx::kMaxRank] = {index[0], index[1]};
+    int64_t kernel[ncx::kMaxRank] = {index[0], 0, index[2]};
+    bool inside = true;
+    bool hole = false;
+    for (size_t d = 0; d < axes; ++d) {
+      const ncx::Conv::Axis& axis = op.axes[d];
+      const int64_t at = index[3 + d] * axis.stride + w[d] * axis.dilation - axis.low;
+      hole = hole || at % axis.base_dilation != 0;
+      input[3 + d] = at / axis.base_dilation;
+      inside = inside && at >= 0 && input[3 + d] < op.input.dims[3 + d];
+      kernel[3 + d] = w[d];
+    }
+    for (int64_t c = 0; c < op.input.dims[2] && !hole; ++c) {
+      input[2] = kernel[1] = c;
+      term(inside ? load(op.input, memory, input) : 0, load(op.kernel, memory, kernel));
+    }
+  });
+}
+
+Boxed convolve(const ncx::Conv& op, Memory& memory, const int64_t* index) {
+  uint64_t integer = 0;
+  float total = 0;
+  float block = 0;
+  int64_t k = 0;
+  const bool floats = is_floating(op.type);
+  for_each_term(op, memory, index, [&](Boxed a, Boxed b) {
+    if (!floats) {
+      integer += a * b;
+      return;
+    }
+    if (k % ncx::kDotBlock == 0 && k > 0) {
+      total = k == ncx::kDotBlock ? block : total + block;
+      block = 0;
+    }
+    block = std::fma(as_float(a), as_float(b), block);
+    ++k;
+  });
+  total = k <= ncx::kDotBlock ? block : total + block;
+  return ncx::settle_boxed(op.type, floats ? __builtin_bit_cast(uint32_t, total) : integer);
+}
+
+void run(const ncx::Conv& op, Memory& memory) {
+  const View& out = op.outputs[0];
+  std::vector<Dtype> types = {op.type};
+  for (const View& view : op.epilogue_inputs) {
+    types.push_back(view.dtype);
+  }
+  for_each_index({out.dims.data(), out.rank}, [&](const int64_t* index) {
+    std::vector<Boxed> inputs = {convolve(op, memory, index)};
+    for (const View& view : op.epilogue_inputs) {
+      inputs.push_back(load(view, memory, index));
+    }
+    const std::vector<Boxed> results = apply(op.epilogue, types, inputs, index);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      ncx::store_boxed(op.outputs[i].dtype, results[i], element(op.outputs[i], memory, index));
+    }
+  });
+}
+
+void run(const ncx::Linalg& op, Memory& memory) {
+  const size_t rank = op.a.rank;
+  const bool solve = op.kind == ncx::LinalgKind::kTriangularSolve;
+  const View& b = solve ? op.b : op.a;
+  const int64_t n = op.a.dims[rank - 1];
+  const int64_t columns = b.dims[rank - 1];
+  for_each_index({op.a.dims.data(), rank - 2}, [&](const int64_t* batch) {
+    int64_t index[ncx::kMaxRank];
+    const auto at = [&](int64_t i, int64_t j) {
+      std::copy_n(batch, rank - 2, index);
+      index[rank - 2] = i;
+      index[rank - 1] = j;
+      return index;
+    };
+    std::vector<float> x(static_cast<size_t>(n * columns));
+    const auto value = [&](int64_t i, int64_t j) -> float& {
+      return x[static_cast<size_t>(i * columns + j)];
+    };
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < (solve ? columns : i + 1); ++j) {
+        float sum = as_float(load(b, memory, at(i, j)));
+        for (int64_t k = 0; k < (solve ? i : j); ++k) {
+          const float left = solve ? as_float(load(op.a, memory, at(i, k))) : value(i, k);
+          const float product = left * (solve ? value(k, j) : value(j, k));
+          sum = sum - product;
+        }
+        if (solve) {
+          value(i, j) = op.unit_diagonal != 0 ? sum : sum / as_float(load(op.a, memory, at(i, i)));
+        } else {
+          value(i, j) = i == j ? std::sqrt(sum) : sum / value(j, j);
+        }
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        const Boxed settled =
+            ncx::settle_boxed(op.output.dtype, __builtin_bit_cast(uint32_t, value(i, j)));
+        ncx::store_boxed(op.output.dtype, settled, element(op.output, memory, at(i, j)));
+      }
+    }
+  });
+}
+
 bool contains(const std::vector<int64_t>& dims, int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }

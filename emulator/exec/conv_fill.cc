@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/exec/conv_fill.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/isa/reduce_order.h"
+#include "runtime/base/dtype.h"
+
+namespace onrt {
+namespace {
+
+// Whole registers if it can.
+void copy_lines(const std::byte* from, int64_t bytes, std::byte* to) {
+  if (bytes == 64) {
+    std::memcpy(to, from, 64);
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+}
+
+}  // namespace
+
+// Terms of one kernel position, or of neighbouring ones along the innermost axis.
+struct ConvFill::Segment {
+  Coordinates coordinate;  // of the first position, before the line's own
+  int64_t last = 0;        // coordinate of the last position along the innermost axis
+  uint64_t offset = 0;     // of the first term
+  int64_t first_feature = 0;
+  int64_t count = 0;  // terms
+};
+
+// Neighbouring lines along the innermost loop; [low, high) of them are inside the input.
+struct ConvFill::Run {
+  int64_t count = 0;
+  int64_t low = 0;
+  int64_t high = 0;
+  uint64_t offset = 0;  // of line 0 of the run, feature 0
+};
+
+int64_t ConvMatrix::lines() const {
+  int64_t count = 1;
+  for (size_t i = 0; i < loop_count; ++i) {
+    count *= loops[i].size;
+  }
+  return count;
+}
+
+int64_t ConvMatrix::terms() const {
+  int64_t count = features;
+  for (size_t i = 0; i < axis_count; ++i) {
+    count *= axes[i].phase.size;
+  }
+  return count;
+}
+
+ConvFill::ConvFill(const ConvMatrix& matrix, const void* data, const gemm_detail::Kernels& kernels)
+    : m_(matrix), source_{data, matrix.dtype, 0, 0}, kernels_(kernels) {
+  const auto dtype = static_cast<Dtype>(m_.dtype);
+  plain_ = dtype_bytes(dtype) == m_.element_bytes && dtype != Dtype::kF64;
+  positions_merge_ = false;
+  if (m_.axis_count > 0) {
+    const ConvMatrix::Axis& last = m_.axes[m_.axis_count - 1];
+    positions_merge_ =
+        last.phase.dilation < (int64_t{1} << 20) &&
+        static_cast<uint64_t>(last.phase.dilation) * static_cast<uint64_t>(last.in_stride) ==
+            static_cast<uint64_t>(m_.features) * static_cast<uint64_t>(m_.feature_stride);
+  }
+}
+
+void ConvFill::read(uint64_t offset, int64_t stride, int64_t n, std::byte* to) const {
+  if (plain_ && (stride == 1 || n == 1)) {
+    std::memcpy(to,
+                static_cast<const std::byte*>(source_.data) +
+                    static_cast<int64_t>(offset) * static_cast<int64_t>(m_.element_bytes),
+                static_cast<size_t>(n) * m_.element_bytes);
+  } else {
+    kernels_.read[m_.sum](source_, static_cast<int64_t>(offset), stride, n, to);
+  }
+}
+
+size_t ConvFill::make_segments(int64_t k, int64_t depth, bool merge, Segment* segments) const {
+  std::array<int64_t, kMaxConvAxes> index{};
+  int64_t position = m_.features == 0 ? 0 : k / m_.features;
+  int64_t feature = k - position * m_.features;
+  for (size_t d = m_.axis_count; d-- > 0;) {
+    index[d] = position % m_.axes[d].phase.size;
+    position /= m_.axes[d].phase.size;
+  }
+  size_t count = 0;
+  for (int64_t left = depth; left > 0;) {
+    Segment made;
+    for (size_t d = 0; d < m_.axis_count; ++d) {
+      const ConvMatrix::Axis& axis = m_.axes[d];
+      made.coordinate[d] = index[d] * axis.phase.dilation - axis.phase.low;
+      made.offset +=
+          static_cast<uint64_t>(made.coordinate[d]) * static_cast<uint64_t>(axis.in_stride);
+    }
+    made.first_feature = feature;
+    made.count = std::min(left, m_.features - feature);
+    made.last = m_.axis_count == 0 ? 0 : made.coordinate[m_.axis_count - 1];
+    made.offset += static_cast<uint64_t>(feature) * static_cast<uint64_t>(m_.feature_stride);
+    left -= made.count;
+    feature = 0;
+    const bool follows = merge && count > 0 && positions_merge_ && index[m_.axis_count - 1] > 0;
+    if (follows) {
+      segments[count - 1].count += made.count;
+      segments[count - 1].last = made.last;
+    } else {
+      segments[count++] = made;
+    }
+    for (size_t d = m_.axis_count; d-- > 0 && ++index[d] == m_.axes[d].phase.size;) {
+      index[d] = 0;
+    }
+  }
+  return count;
+}
+
+// The coordinates and offset that a line adds to those of its terms.
+uint64_t ConvFill::locate(int64_t line, Coordinates& at) const {
+  uint64_t offset = 0;
+  for (size_t i = m_.loop_count; i-- > 0;) {
+    const ConvMatrix::Loop& loop = m_.loops[i];
+    const int64_t index = line % loop.size;
+    line /= loop.size;
+    offset += static_cast<uint64_t>(index) * loop.offset;
+    if (loop.axis >= 0) {
+      const auto axis = static_cast<size_t>(loop.axis);
+      at[axis] = index * m_.axes[axis].phase.stride;
+    }
+  }
+  return offset;
+}
+
+bool ConvFill::inside(const Segment& segment, const Coordinates& at, size_t axes) const {
+  bool in = true;
+  for (size_t d = 0; d < axes; ++d) {
+    const int64_t c = segment.coordinate[d] + at[d];
+    in = in && c >= 0 && c < m_.axes[d].phase.in;
+  }
+  return in;
+}
+
+void ConvFill::read_segment(const Segment& segment, const Coordinates& at, uint64_t offset,
+                            std::byte* to) const {
+  const size_t axes = m_.axis_count;
+  const auto width = static_cast<int64_t>(m_.element_bytes);
+  const auto zero = [&](int64_t n, std::byte* where) {
+    std::memset(where, 0, static_cast<size_t>(n * width));
+  };
+  if (axes == 0) {
+    read(offset + segment.offset, m_.feature_stride, segment.count, to);
+    return;
+  }
+  if (!inside(segment, at, axes - 1)) {
+    zero(segment.count, to);
+    return;
+  }
+  const ConvMatrix::Axis& axis = m_.axes[axes - 1];
+  const int64_t first = segment.coordinate[axes - 1] + at[axes - 1];
+  const int64_t last = segment.last + at[axes - 1];
+  if (first >= 0 && last < axis.phase.in) {
+    read(offset + segment.offset, m_.feature_stride, segment.count, to);
+    return;
+  }
+  // The edge of the input crosses the segment: position by position.
+  uint64_t from = offset + segment.offset;
+  int64_t count = std::min(segment.count, m_.features - segment.first_feature);
+  int64_t done = 0;
+  for (int64_t c = first; done < segment.count; c += axis.phase.dilation) {
+    if (c >= 0 && c < axis.phase.in) {
+      read(from, m_.feature_stride, count, to + done * width);
+    } else {
+      zero(count, to + done * width);
+    }
+    done += count;
+    from += static_cast<uint64_t>(count) * static_cast<uint64_t>(m_.feature_stride);
+    count = std::min(m_.features, segment.count - done);
+  }
+}
+
+void ConvFill::along(int64_t line, int64_t lines, int64_t k, int64_t depth, int64_t width,
+                     void* to) const {
+  std::array<Segment, ncx::kDotBlock> segments;
+  const size_t count = make_segments(k, depth, true, segments.data());
+  const auto bytes = static_cast<int64_t>(m_.element_bytes);
+  auto* row = static_cast<std::byte*>(to);
+  for (int64_t i = 0; i < lines; ++i, row += width * bytes) {
+    Coordinates at{};
+    const uint64_t offset = locate(line + i, at);
+    std::byte* next = row;
+    for (size_t s = 0; s < count; ++s) {
+      read_segment(segments[s], at, offset, next);
+      next += segments[s].count * bytes;
+    }
+  }
+}
+
+// The lines in runs along the innermost loop.
+size_t ConvFill::make_runs(const Segment& segment, int64_t line, int64_t lines, Run* runs) const {
+  const ConvMatrix::Loop& inner = m_.loops[m_.loop_count - 1];
+  size_t count = 0;
+  while (lines > 0) {
+    Run& run = runs[count++];
+    Coordinates at{};
+    run.offset = locate(line, at) + segment.offset;
+    run.count = std::min(lines, inner.size - line % inner.size);
+    run.low = 0;
+    run.high = run.count;
+    for (size_t d = 0; d < m_.axis_count; ++d) {
+      const ConvAxisPhase& axis = m_.axes[d].phase;
+      const int64_t first = segment.coordinate[d] + at[d];
+      if (inner.axis != static_cast<int>(d)) {
+        run.high = first >= 0 && first < axis.in ? run.high : 0;
+        continue;
+      }
+      run.low = first >= 0 ? 0 : std::min(run.count, (-first + axis.stride - 1) / axis.stride);
+      const int64_t end = first >= axis.in ? 0 : (axis.in - 1 - first) / axis.stride + 1;
+      run.high = std::min(run.high, end);
+    }
+    run.high = std::max(run.high, run.low);
+    line += run.count;
+    lines -= run.count;
+  }
+  return count;
+}
+
+// One step of k for all lines of the runs.
+void ConvFill::fill_row(std::span<const Run> runs, uint64_t feature_offset, std::byte* row) const {
+  const ConvMatrix::Loop& inner = m_.loops[m_.loop_count - 1];
+  const auto bytes = static_cast<int64_t>(m_.element_bytes);
+  for (const Run& run : runs) {
+    for (int64_t i = 0; i < run.low * bytes; ++i) {
+      row[i] = std::byte{0};
+    }
+    if (run.high > run.low) {
+      read(run.offset + feature_offset + static_cast<uint64_t>(run.low) * inner.offset,
+           static_cast<int64_t>(inner.offset), run.high - run.low, row + run.low * bytes);
+    }
+    for (int64_t i = run.high * bytes; i < run.count * bytes; ++i) {
+      row[i] = std::byte{0};
+    }
+    row += run.count * bytes;
+  }
+}
+
+void ConvFill::across(int64_t line, int64_t lines, int64_t k, int64_t depth, int64_t width,
+                      void* to, void* row) const {
+  const auto bytes = static_cast<int64_t>(m_.element_bytes);
+  const int64_t panels = (lines + width - 1) / width;
+  auto* values = static_cast<std::byte*>(row);
+  std::memset(values + lines * bytes, 0, static_cast<size_t>((panels * width - lines) * bytes));
+  std::array<Segment, ncx::kDotBlock> segments;
+  const size_t count = make_segments(k, depth, false, segments.data());
+  std::array<Run, kMostConvLines> runs;
+  auto* step = static_cast<std::byte*>(to);  // [0][step][0]
+  for (size_t s = 0; s < count; ++s) {
+    const size_t n = make_runs(segments[s], line, lines, runs.data());
+    for (int64_t f = 0; f < segments[s].count; ++f, step += width * bytes) {
+      fill_row({runs.data(), n},
+               static_cast<uint64_t>(f) * static_cast<uint64_t>(m_.feature_stride), values);
+      for (int64_t panel = 0; panel < panels; ++panel) {
+        copy_lines(values + panel * width * bytes, width * bytes,
+                   step + panel * depth * width * bytes);
+      }
+    }
+  }
+}
+
+}  // namespace onrt
