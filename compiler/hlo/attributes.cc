@@ -227,8 +227,20 @@ Status add_convolution(const Instruction& in, const ComputationLookup& lookup, A
 Status add_batch_norm(const Instruction& in, const ComputationLookup&, AttributeList& out) {
   const float epsilon = in.epsilon();
   const auto* bytes = reinterpret_cast<const char*>(&epsilon);
-  out.add_text_and_ints(NRTCC_ATTR_EPSILON, std::string(bytes, sizeof(epsilon)),
-                        {in.feature_index()});
+  out.add_text(NRTCC_ATTR_EPSILON, std::string(bytes, sizeof(epsilon)));
+  out.add_ints(NRTCC_ATTR_DIMENSIONS, {in.feature_index()});
+  return ok_status();
+}
+
+Status add_triangular_solve(const Instruction& in, const ComputationLookup&, AttributeList& out) {
+  const opennrt::hlo::TriangularSolveOptions& options = in.triangular_solve_options();
+  out.add_ints(NRTCC_ATTR_TRIANGLE, {options.left_side() ? 1 : 0, options.lower() ? 1 : 0,
+                                     options.unit_diagonal() ? 1 : 0, options.transpose_a()});
+  return ok_status();
+}
+
+Status add_cholesky(const Instruction& in, const ComputationLookup&, AttributeList& out) {
+  out.add_ints(NRTCC_ATTR_TRIANGLE, {in.cholesky_options().lower() ? 1 : 0});
   return ok_status();
 }
 
@@ -270,6 +282,8 @@ constexpr std::array kRows = {
     Row{"batch-norm-training", add_batch_norm},
     Row{"batch-norm-inference", add_batch_norm},
     Row{"batch-norm-grad", add_batch_norm},
+    Row{"triangular-solve", add_triangular_solve},
+    Row{"cholesky", add_cholesky},
 };
 
 }  // namespace

@@ -138,7 +138,18 @@ void put_epsilon(const hir::Attribute& attribute, Instruction& out) {
     std::memcpy(&epsilon, attribute.data.data(), sizeof(epsilon));
   }
   out.set_epsilon(epsilon);
-  out.set_feature_index(first(attribute));
+}
+
+void put_triangle(std::span<const int64_t> ints, Instruction& out) {
+  if (ints.size() == 1) {
+    out.mutable_cholesky_options()->set_lower(ints[0] != 0);
+  } else if (ints.size() == 4) {
+    auto* options = out.mutable_triangular_solve_options();
+    options->set_left_side(ints[0] != 0);
+    options->set_lower(ints[1] != 0);
+    options->set_unit_diagonal(ints[2] != 0);
+    options->set_transpose_a(static_cast<int32_t>(ints[3]));
+  }
 }
 
 void put_one(const hir::Attribute& attribute, Instruction& out) {
@@ -148,7 +159,11 @@ void put_one(const hir::Attribute& attribute, Instruction& out) {
       out.set_parameter_number(first(attribute));
       break;
     case AttributeKey::kDimensions:
-      put(ints, out.mutable_dimensions());
+      if (out.opcode().starts_with("batch-norm")) {
+        out.set_feature_index(first(attribute));
+      } else {
+        put(ints, out.mutable_dimensions());
+      }
       break;
     case AttributeKey::kSlice:
       put_slice(ints, out);
@@ -209,6 +224,9 @@ void put_one(const hir::Attribute& attribute, Instruction& out) {
       break;
     case AttributeKey::kEpsilon:
       put_epsilon(attribute, out);
+      break;
+    case AttributeKey::kTriangle:
+      put_triangle(ints, out);
       break;
     case AttributeKey::kSource:
       out.mutable_metadata()->set_op_name(std::string(attribute.text()));

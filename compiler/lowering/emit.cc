@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/hir/status.h"
+#include "compiler/ops/convolution.h"
 #include "runtime/base/format.h"
 
 namespace onrt::lowering {
@@ -101,6 +102,8 @@ class Emitter {
         return emit_reduce(kernel, made);
       case KernelKind::kGemm:
         return emit_gemm(kernel, made);
+      case KernelKind::kConv:
+        return emit_conv(kernel, made);
       case KernelKind::kCopy:
         return emit_copy(kernel, made);
       case KernelKind::kLoop:
@@ -256,6 +259,30 @@ class Emitter {
     return ok_status();
   }
 
+  Status emit_conv(const Kernel& kernel, ncx::Instruction& out) {
+    const hir::Convolution conv(std::span(kernel.attributes, kernel.attribute_count));
+    ncx::Conv made;
+    ONRT_ASSIGN_OR_RETURN(made.input, view(kernel.lhs));
+    ONRT_ASSIGN_OR_RETURN(made.kernel, view(kernel.rhs));
+    made.type = kernel.tail.heads[0];
+    for (size_t i = 0; i < conv.axes(); ++i) {
+      const hir::WindowAxis axis = conv.axis(i);
+      made.axes.push_back({axis.stride, axis.low, axis.dilation, axis.base_dilation});
+    }
+    for (const Window& window : kernel.tail.inputs) {
+      ONRT_ASSIGN_OR_RETURN(const ncx::View input, view(conv_output_window(window, conv)));
+      made.epilogue_inputs.push_back(input);
+    }
+    for (const Micro::Output& output : kernel.tail.outputs) {
+      ONRT_ASSIGN_OR_RETURN(const ncx::View result, view(conv_output_window(output.window, conv)));
+      made.outputs.push_back(result);
+    }
+    made.epilogue = program(kernel.tail, {}, kernel.dims);
+    out.engine = ncx::Engine::kPe;
+    out.payload = std::move(made);
+    return ok_status();
+  }
+
   Status emit_copy(const Kernel& kernel, ncx::Instruction& out) {
     ncx::Copy made;
     for (const CopyPiece& piece : kernel.pieces) {
@@ -315,6 +342,12 @@ class Emitter {
         out.payload =
             ncx::DynamicUpdateSlice{writes[0], reads[0], {reads.begin() + 1, reads.end()}};
         return ok_status();
+      case KernelKind::kLinalg: {
+        const bool solve = kernel.linalg == ncx::LinalgKind::kTriangularSolve;
+        out.payload = ncx::Linalg{kernel.linalg, static_cast<uint8_t>(kernel.unit_diagonal),
+                                  reads[0], solve ? reads[1] : ncx::View{}, writes[0]};
+        return ok_status();
+      }
       default:
         out.payload = rng(kernel, reads, writes);
         return ok_status();

@@ -68,6 +68,8 @@ enum class KernelKind : uint8_t {
   kRng,
   kLoop,
   kIf,
+  kConv,
+  kLinalg,
 };
 
 struct CopyPiece {
@@ -83,7 +85,8 @@ struct Kernel {
   // kLoop: condition, body; kIf: the branches. Their kernels come before this one.
   std::vector<int32_t> blocks;
 
-  // kEltwise: the computation over `dims`. kReduce, kGemm: the epilogue over the result's `dims`.
+  // kEltwise: the computation over `dims`. kReduce, kGemm, kConv: the epilogue over the result's
+  // `dims`.
   Dims dims;
   Micro tail;
 
@@ -95,6 +98,7 @@ struct Kernel {
   std::vector<Window> inits;
 
   // kGemm: rank batch + 2; each dimension of the product is a run of `dims`.
+  // kConv: input and kernel as the instruction has them.
   Window lhs;
   Window rhs;
   std::vector<Run> runs;
@@ -102,20 +106,24 @@ struct Kernel {
   std::vector<CopyPiece> pieces;  // kCopy
 
   // kGather: operand, indices. kScatter: indices, updates. kDynamicSlice: source, starts.
-  // kDynamicUpdateSlice: update, starts. kRng: state, or a and b. kLoop: predicate. kIf: selector.
+  // kDynamicUpdateSlice: update, starts. kRng: state, or a and b. kLinalg: a, b. kLoop: predicate.
+  // kIf: selector.
   std::vector<Window> reads;
   // kScatter, kDynamicUpdateSlice: updated in place. kLoop: carried values. kIf: results.
   std::vector<Window> writes;
   ncx::MicroProgram combiner;  // kScatter
   const hir::Attribute* attributes = nullptr;
-  size_t attribute_count = 0;  // of the HLO operation: kGather, kScatter
+  size_t attribute_count = 0;  // of the HLO operation: kGather, kScatter, kConv
+  ncx::LinalgKind linalg = ncx::LinalgKind::kCholesky;
+  bool unit_diagonal = false;  // kLinalg
   ncx::RngKind rng = ncx::RngKind::kPhilox;
   uint64_t seed = 0;
 
   bool fusible() const {
-    return kind == KernelKind::kEltwise || kind == KernelKind::kReduce || kind == KernelKind::kGemm;
+    return kind == KernelKind::kEltwise || kind == KernelKind::kReduce || is_product();
   }
   bool is_control() const { return kind == KernelKind::kLoop || kind == KernelKind::kIf; }
+  bool is_product() const { return kind == KernelKind::kGemm || kind == KernelKind::kConv; }
   bool in_place() const {
     return kind == KernelKind::kScatter || kind == KernelKind::kDynamicUpdateSlice;
   }
@@ -133,7 +141,7 @@ void for_each_read(Kernel& kernel, Visit visit) {
   for (Window& window : kernel.inits) {
     visit(window);
   }
-  if (kernel.kind == KernelKind::kGemm) {
+  if (kernel.is_product()) {
     visit(kernel.lhs);
     visit(kernel.rhs);
   }

@@ -31,18 +31,6 @@ struct Side {
   }
 };
 
-// The product converts its operands to f32 itself, and from these types that is exact.
-Ref without_widening(const Lowerer& lowerer, Ref operand) {
-  const Node& node = lowerer.flat()[operand.node];
-  if (!lowerer.fuses() || node.opcode != Opcode::kConvert || node.results[0].dtype != Dtype::kF32) {
-    return operand;
-  }
-  const Dtype from = lowerer.type(node.operands[0]).dtype;
-  return is_floating(from) && dtype_bytes(from) < 4 && lowerer.is_unchanged(node.operands[0])
-             ? node.operands[0]
-             : operand;
-}
-
 Side make_side(const Window& window, std::span<const int64_t> batch,
                std::span<const int64_t> contracting) {
   Dims order(batch);
@@ -72,6 +60,17 @@ std::vector<Run> batch_runs(const Side& lhs, const Side& rhs) {
 }
 
 }  // namespace
+
+Ref without_widening(const Lowerer& lowerer, Ref operand) {
+  const Node& node = lowerer.flat()[operand.node];
+  if (!lowerer.fuses() || node.opcode != Opcode::kConvert || node.results[0].dtype != Dtype::kF32) {
+    return operand;
+  }
+  const Dtype from = lowerer.type(node.operands[0]).dtype;
+  return is_floating(from) && dtype_bytes(from) < 4 && lowerer.is_unchanged(node.operands[0])
+             ? node.operands[0]
+             : operand;
+}
 
 Status lower_dot(Lowerer& lowerer, const Node& node, int32_t index) {
   const auto lhs_contracting = node.ints(AttributeKey::kLhsContracting);

@@ -294,7 +294,7 @@ bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t 
     if (used.reg.list == Reg::List::kNone ? used.kernel == number : used.kernel > number) {
       return false;  // a view of what this kernel itself writes
     }
-    if (kernel.kind != KernelKind::kGemm || used.kernel == number || splat(operand)) {
+    if (!kernel.is_product() || used.kernel == number || splat(operand)) {
       continue;
     }
     if (node.opcode == hir::Opcode::kIota) {

@@ -160,6 +160,10 @@ class Lowerer {
   uint64_t generators_ = 0;  // rng operations so far
 };
 
+// The operand of a conversion to f32 from a narrower float: products convert their operands to f32
+// themselves, and from these types that is exact.
+Ref without_widening(const Lowerer& lowerer, Ref operand);
+
 // Dispatch over opcodes.def.
 Status lower(Lowerer& lowerer, const Node& node, int32_t index);
 Status lower_scalar_operation(Lowerer& lowerer, const Node& node, int32_t index);

@@ -68,7 +68,7 @@ struct Region {
 struct FlatOptions {
   bool share = true;  // equal operations become one
   bool fold = true;   // operations on small constants are evaluated
-  // Operands of f32 dots are converted to this type first; kF32: they are not.
+  // Operands of f32 dots and convolutions are converted to this type first; kF32: they are not.
   Dtype dot_type = Dtype::kF32;
 };
 

@@ -506,7 +506,8 @@ class Flattener {
     for (const Values& operand : operands) {
       refs.insert(refs.end(), operand.begin(), operand.end());
     }
-    if (node.opcode == Opcode::kDot && options_.dot_type != Dtype::kF32) {
+    const bool product = node.opcode == Opcode::kDot || node.opcode == Opcode::kConvolution;
+    if (product && options_.dot_type != Dtype::kF32) {
       ONRT_RETURN_IF_ERROR(cast_operands(value, refs));
     }
     node.operands = refs;

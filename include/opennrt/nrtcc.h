@@ -98,9 +98,11 @@ typedef enum {
                              reversal per dimension (7 x n) */
   NRTCC_ATTR_CONV_DIMS = 30, /* ints: see docs/nrtcc.md */
   NRTCC_ATTR_GROUPS = 31,    /* convolution: feature group count, batch group count */
-  NRTCC_ATTR_EPSILON = 32,   /* batch-norm: data = one f32; ints[0] = feature index */
+  NRTCC_ATTR_EPSILON = 32,   /* batch-norm: data = one f32; DIMENSIONS: the feature dimension */
   NRTCC_ATTR_NAME = 33,      /* any: data = instruction name, for messages and profiles */
-  NRTCC_ATTR_SOURCE = 34     /* any: data = "op_name file:line", for messages and profiles */
+  NRTCC_ATTR_SOURCE = 34,    /* any: data = "op_name file:line", for messages and profiles */
+  NRTCC_ATTR_TRIANGLE = 40 /* triangular-solve: left side, lower, unit diagonal, transpose a (1 no,
+                              2 transposed, 3 adjoint); cholesky: lower */
 } nrtcc_attr_key_t;
 
 typedef struct {
