@@ -60,6 +60,37 @@ ncx::Payload gemm(ProgramBuilder& builder, Program& program) {
   return op;
 }
 
+ncx::Payload convolution(ProgramBuilder& builder, Program& program) {
+  ncx::Conv op;
+  op.type = builder.any_float();
+  const int64_t input[] = {2, 1, 3, 5};
+  const int64_t kernel[] = {2, 3, 4, 2};
+  const int64_t out[] = {2, 1, 4, 7};
+  op.input = builder.view(program, builder.any_float(), input, SlotUsage::kInput);
+  op.kernel = builder.view(program, builder.any_float(), kernel, SlotUsage::kInput);
+  op.axes = {{1 + builder.below(2), 1, 1 + builder.below(2), 1 + builder.below(3)}};
+  std::vector<Dtype> types = {op.type};
+  builder.add_ops(op.epilogue, types, 4, 3);
+  op.epilogue.results = {static_cast<uint16_t>(types.size() - 1)};
+  op.outputs = {builder.view(program, types.back(), out, SlotUsage::kOutput)};
+  return op;
+}
+
+ncx::Payload linear_algebra(ProgramBuilder& builder, Program& program) {
+  ncx::Linalg op;
+  const int64_t square[] = {2, 4, 4};
+  const int64_t wide[] = {2, 4, 3};
+  op.kind = builder.below(2) == 0 ? ncx::LinalgKind::kCholesky : ncx::LinalgKind::kTriangularSolve;
+  const bool solve = op.kind == ncx::LinalgKind::kTriangularSolve;
+  op.a = builder.view(program, builder.any_float(), square, SlotUsage::kInput);
+  if (solve) {
+    op.b = builder.view(program, builder.any_float(), wide, SlotUsage::kInput);
+  }
+  op.output = builder.view(program, builder.any_float(),
+                           solve ? std::span<const int64_t>(wide) : square, SlotUsage::kOutput);
+  return op;
+}
+
 ncx::Payload move(ProgramBuilder& builder, Program& program, uint32_t kind) {
   const Dtype type = builder.any_type();
   const int64_t indices[] = {6, 1};
@@ -101,13 +132,15 @@ ncx::Payload move(ProgramBuilder& builder, Program& program, uint32_t kind) {
 
 int write_corpus(const std::string& folder) {
   std::mt19937 random(1);
-  for (uint32_t i = 0; i < 36; ++i) {
+  for (uint32_t i = 0; i < 44; ++i) {
     ProgramBuilder builder(random);
     Program program;
     program.semaphores = 2;
     program.names = {"seed"};
     program.blocks.resize(1);
-    const ncx::Payload payload = i % 9 == 0   ? eltwise(builder, program)
+    const ncx::Payload payload = i >= 40      ? linear_algebra(builder, program)
+                                 : i >= 36    ? convolution(builder, program)
+                                 : i % 9 == 0 ? eltwise(builder, program)
                                  : i % 9 == 1 ? reduce(builder, program)
                                  : i % 9 == 2 ? gemm(builder, program)
                                               : move(builder, program, i % 9 - 3);

@@ -46,7 +46,9 @@ bool is_small(const onrt::ncx::Program& program) {
         second = std::max(second, std::min(n, largest));
         largest = std::max(largest, n);
       });
-      const bool product = std::holds_alternative<onrt::ncx::Gemm>(instruction.payload);
+      const bool product = std::holds_alternative<onrt::ncx::Gemm>(instruction.payload) ||
+                           std::holds_alternative<onrt::ncx::Conv>(instruction.payload) ||
+                           std::holds_alternative<onrt::ncx::Linalg>(instruction.payload);
       work += product ? largest * second : largest;
       if (work > 4 * kMostElements) {
         return false;
