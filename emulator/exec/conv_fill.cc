@@ -80,8 +80,11 @@ void ConvFill::read(uint64_t offset, int64_t stride, int64_t n, std::byte* to) c
 }
 
 size_t ConvFill::make_segments(int64_t k, int64_t depth, bool merge, Segment* segments) const {
+  if (depth == 0) {
+    return 0;  // perhaps an axis without positions
+  }
   std::array<int64_t, kMaxConvAxes> index{};
-  int64_t position = m_.features == 0 ? 0 : k / m_.features;
+  int64_t position = k / m_.features;
   int64_t feature = k - position * m_.features;
   for (size_t d = m_.axis_count; d-- > 0;) {
     index[d] = position % m_.axes[d].phase.size;
