@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "emulator/exec/conv_fill.h"
+#include "emulator/exec/conv_grouped.h"
 #include "emulator/exec/executor.h"
 #include "emulator/exec/gemm/dispatch.h"
 #include "emulator/exec/gemm/gemm.h"
@@ -549,7 +550,8 @@ class ConvExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_executor(const ncx::Conv& op, const ExecutorOptions& options) {
-  return std::make_unique<ConvExecutor>(op, options);
+  return conv_is_grouped(op) ? make_grouped_conv(op, options)
+                             : std::make_unique<ConvExecutor>(op, options);
 }
 
 }  // namespace onrt

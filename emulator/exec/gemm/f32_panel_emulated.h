@@ -17,7 +17,8 @@ typedef float Float4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef double Double4 __attribute__((vector_size(32)));
 typedef int64_t Long4 __attribute__((vector_size(32)));
 
-inline __attribute__((always_inline)) void emulated_fma(double a, const Float4& b, Float4& c) {
+inline __attribute__((always_inline)) void emulated_fma(const Double4& a, const Float4& b,
+                                                        Float4& c) {
   const Double4 product = a * __builtin_convertvector(b, Double4);
   const Double4 addend = __builtin_convertvector(c, Double4);
   const Double4 sum = product + addend;
@@ -53,7 +54,12 @@ struct F32Panel {
   }
   void multiply_add(const float* scalar, const F32Panel& b) {
     for (int i = 0; i < 4; ++i) {
-      emulated_fma(*scalar, b.v[i], v[i]);
+      emulated_fma(Double4{} + static_cast<double>(*scalar), b.v[i], v[i]);
+    }
+  }
+  void multiply_add(const F32Panel& a, const F32Panel& b) {
+    for (int i = 0; i < 4; ++i) {
+      emulated_fma(__builtin_convertvector(a.v[i], Double4), b.v[i], v[i]);
     }
   }
 };

@@ -185,6 +185,44 @@ void sweep_lines(const SweepJob& job) {
   sweep_from<float, RowsOfA::kLines, kF32LineRows, kF32LineTiles>(job);
 }
 
+// ---- rows times rows ---------------------------------------------------------------------------
+
+template <int kPanels>
+void multiply_row_panels(const float* const* x, const float* const* w, int64_t terms, int64_t at,
+                         bool add, float* sums) {
+  F32Panel sum[kPanels];
+  ONRT_UNROLL for (int j = 0; j < kPanels; ++j) { sum[j].zero(); }
+  for (int64_t t = 0; t < terms; ++t) {
+    ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+      F32Panel a;
+      F32Panel b;
+      a.load(x[t] + at + j * kPanel);
+      b.load(w[t] + at + j * kPanel);
+      sum[j].multiply_add(a, b);
+    }
+  }
+  ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+    if (add) {
+      F32Panel before;
+      before.load(sums + at + j * kPanel);
+      sum[j].add(before);
+    }
+    sum[j].store(sums + at + j * kPanel);
+  }
+}
+
+void multiply_rows(const float* const* x, const float* const* w, int64_t terms, int64_t n, bool add,
+                   float* sums) {
+  constexpr int kMany = kF32Tiles >= 8 ? 8 : 4;
+  int64_t at = 0;
+  for (; at + kMany * kPanel <= n; at += kMany * kPanel) {
+    multiply_row_panels<kMany>(x, w, terms, at, add, sums);
+  }
+  for (; at < n; at += kPanel) {
+    multiply_row_panels<1>(x, w, terms, at, add, sums);
+  }
+}
+
 // ---- reading elements -------------------------------------------------------------------------
 
 template <class From, class To>
@@ -433,7 +471,7 @@ ONRT_INLINE void fetch_line(const T* from, int64_t n) {
 template <class T>
 void pack_across_k(const PackJob& job) {
   constexpr int64_t kStretch = 256;  // lines per pass: several panels, so that pages are read once
-  const int64_t stretch = kStretch / job.width * job.width;
+  const int64_t stretch = job.width > kStretch ? job.width : kStretch / job.width * job.width;
   const bool in_place = job.source.dtype == PackedType<T>::kDtype;
   T* buffer = static_cast<T*>(job.buffer);
   for (int64_t first = 0; first < job.lines; first += stretch) {
@@ -519,6 +557,7 @@ constexpr Kernels kKernels = {
     kF32LineRows,
     copy_lines,
     sweep_lines,
+    multiply_rows,
     store_half,
     round_half};
 

@@ -47,7 +47,7 @@ struct Source {
 
 // Packs `lines` rows of A or columns of B over `k` steps into panels of `width` lines,
 // `panel_stride` elements apart. The last panel is filled with zeros up to `width`. `buffer` is
-// scratch for kPackBuffer elements.
+// scratch for kPackBuffer elements of 8 bytes; a panel is at most that wide.
 struct PackJob {
   Source source;
   int64_t lines;
@@ -102,6 +102,9 @@ struct Kernels {
   // lines[line][k] as f32, `width` elements between lines; the rest of PackJob is not read.
   void (*copy_lines)(const PackJob& job);
   void (*sweep_lines)(const SweepJob& job);  // f32
+  // sums[i] = (sums[i] if `add`) + sum over t of x[t][i] * w[t][i], i < n, a multiple of kPanel.
+  void (*multiply_rows)(const float* const* x, const float* const* w, int64_t terms, int64_t n,
+                        bool add, float* sums);
   // values[0..n) to bf16 or f16 (dtype number), nearest even.
   void (*store_half)(const float* values, int64_t n, uint8_t dtype, uint16_t* output);
   // The same and back to f32, in place.

@@ -26,6 +26,10 @@ struct F32Panel {
     low = _mm256_fmadd_ps(a, b.low, low);
     high = _mm256_fmadd_ps(a, b.high, high);
   }
+  void multiply_add(const F32Panel& a, const F32Panel& b) {
+    low = _mm256_fmadd_ps(a.low, b.low, low);
+    high = _mm256_fmadd_ps(a.high, b.high, high);
+  }
 };
 constexpr int kF32Rows = 6;  // 12 of the 16 registers are sums
 constexpr int kF32Tiles = 6;

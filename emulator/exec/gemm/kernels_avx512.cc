@@ -18,6 +18,7 @@ struct F32Panel {
   void multiply_add(const float* scalar, const F32Panel& b) {
     v = _mm512_fmadd_ps(_mm512_set1_ps(*scalar), b.v, v);
   }
+  void multiply_add(const F32Panel& a, const F32Panel& b) { v = _mm512_fmadd_ps(a.v, b.v, v); }
 };
 constexpr int kF32Rows = 24;
 constexpr int kF32Tiles = 24;

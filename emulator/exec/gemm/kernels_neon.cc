@@ -31,6 +31,11 @@ struct F32Panel {
       v[i] = vfmaq_f32(v[i], a, b.v[i]);
     }
   }
+  void multiply_add(const F32Panel& a, const F32Panel& b) {
+    for (int i = 0; i < 4; ++i) {
+      v[i] = vfmaq_f32(v[i], a.v[i], b.v[i]);
+    }
+  }
 };
 constexpr int kF32Rows = 6;  // 24 of the 32 registers are sums
 constexpr int kF32Tiles = 6;
