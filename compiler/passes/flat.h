@@ -109,6 +109,7 @@ class Flat {
  private:
   friend class Flattener;
   friend class FlatFinisher;
+  friend class CarriedMerger;
   Flat() = default;
   void append_region(int32_t region, size_t depth, std::string& out) const;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "compiler/passes/finish.h"
 #include "compiler/passes/flat.h"
 #include "compiler/passes/fold.h"
+#include "compiler/passes/merge_carried.h"
 #include "compiler/passes/node_hash.h"
 #include "compiler/passes/pass_through.h"
 #include "compiler/passes/simplify.h"
@@ -257,6 +259,7 @@ class Flattener {
     }
     node.operands = flat_.arena_.copy(std::span<const Ref>(operands));
     node.results = flat_.arena_.copy(std::span<const Type>(types));
+    const size_t first_node = flat_.nodes_.size();
     std::array<int32_t, 2> regions{};
     for (size_t r = 0; r < regions.size(); ++r) {
       regions[r] = new_region();
@@ -271,15 +274,23 @@ class Flattener {
       }
     }
     node.regions = flat_.arena_.copy(std::span<const int32_t>(regions));
+    const std::vector<int32_t> same =
+        options_.share ? CarriedMerger(flat_, node, first_node).run() : numbers(types.size());
     const int32_t index = push_owner(node);
     Values results = init;
-    int32_t next = 0;
+    size_t next = 0;
     for (size_t i = 0; i < results.size(); ++i) {
       if (carried[i]) {
-        results[i] = {index, next++};
+        results[i] = {index, same[next++]};
       }
     }
     return results;
+  }
+
+  static std::vector<int32_t> numbers(size_t count) {
+    std::vector<int32_t> made(count);
+    std::iota(made.begin(), made.end(), 0);
+    return made;
   }
 
   // The state inside a region of a loop: a parameter for what is carried, the initial value for the

@@ -843,7 +843,7 @@ class Generator {
     std::vector<ValueId> init = {number(between(0, 2))};
     const int count = between(1, 5);
     for (int i = 0; i < count; ++i) {
-      init.push_back(pick(values_));
+      init.push_back(chance(15) ? init.back() : pick(values_));  // sometimes the same twice
     }
     const ValueId before = state_of(init);
     const ShapeId state = (*graph_)[before].shape;
@@ -865,7 +865,11 @@ class Generator {
       for (size_t i = 1; i < values.size(); ++i) {
         values[i] = next_value(carried, i);
       }
-      values[0] = add(Opcode::kAdd, {values[0], number(between(1, 2))}, Dtype::kS32, {});
+      const ValueId step = number(between(1, 2));
+      if (init[1] == init[0] && chance(60)) {  // a second counter
+        values[1] = add(Opcode::kAdd, {carried[1], chance(80) ? step : number(1)}, Dtype::kS32, {});
+      }
+      values[0] = add(Opcode::kAdd, {values[0], step}, Dtype::kS32, {});
       return state_of(values);
     });
     const Ints callees = {condition, body};
