@@ -64,13 +64,16 @@ Status lower_bitcast(Lowerer& lowerer, const Node& node, int32_t index) {
              : lower_bitcast_convert(lowerer, node, index);
 }
 
-// Same width: bits stay where they are too, so it is a view; no element is computed.
+// Bits stay where they are: a view. Between types whose registers have the bits of memory it can
+// also be one operation of a fused computation; registers of other floats are f32 and would lose
+// the payload of a NaN, and half of an f64.
 Status lower_bitcast_convert(Lowerer& lowerer, const Node& node, int32_t index) {
-  const Type& from = lowerer.type(node.operands[0]);
-  if (dtype_bytes(from.dtype) == dtype_bytes(node.results[0].dtype)) {
-    return node.opcode == hir::Opcode::kBitcastConvert
-               ? lower_scalar_operation(lowerer, node, index)
-               : retype(lowerer, node, index);
+  const Dtype from = lowerer.type(node.operands[0]).dtype;
+  const Dtype to = node.results[0].dtype;
+  const auto has_bits = [](Dtype dtype) { return !is_floating(dtype) || dtype == Dtype::kF32; };
+  if (node.opcode == hir::Opcode::kBitcastConvert && dtype_bytes(from) == dtype_bytes(to) &&
+      has_bits(from) && has_bits(to)) {
+    return lower_scalar_operation(lowerer, node, index);
   }
   return retype(lowerer, node, index);
 }

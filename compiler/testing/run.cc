@@ -1,14 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/testing/run.h"
 
+#include <bit>
+#include <cstring>
 #include <memory>
 
 #include "compiler/hir/text.h"
 #include "emulator/exec/engine.h"
 #include "emulator/exec/thread_pool.h"
 #include "emulator/isa/encoding.h"
+#include "emulator/isa/scalar_value.h"
 
 namespace onrt::testing {
+namespace {
+
+bool is_nan(Dtype dtype, const std::byte* element) {
+  if (!is_floating(dtype)) {
+    return false;
+  }
+  const float value = std::bit_cast<float>(static_cast<uint32_t>(ncx::load_boxed(dtype, element)));
+  return value != value;
+}
+
+// Element types of the outputs that have elements.
+std::vector<Dtype> output_types(const hir::Graph& graph) {
+  std::vector<Dtype> types;
+  const hir::Computation& entry = graph.computation(hir::kEntry);
+  const auto add = [&](const hir::Shape& shape) {
+    if (shape.element_count > 0) {
+      types.push_back(shape.dtype);
+    }
+  };
+  const hir::Shape& root = graph.shape_of(entry.root);
+  if (!root.is_tuple()) {
+    add(root);
+  }
+  for (const hir::ShapeId id : root.elements) {
+    add(graph.shapes()[id]);
+  }
+  return types;
+}
+
+}  // namespace
+
+std::string difference(const hir::Graph& graph, const std::vector<Bytes>& expected,
+                       const std::vector<Bytes>& found) {
+  const std::vector<Dtype> types = output_types(graph);
+  if (expected.size() != found.size()) {
+    return std::to_string(found.size()) + " outputs instead of " + std::to_string(expected.size());
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const size_t width = dtype_bytes(types[i]);
+    for (size_t at = 0; at < expected[i].size(); at += width) {
+      const std::byte* a = expected[i].data() + at;
+      const std::byte* b = found[i].data() + at;
+      if (std::memcmp(a, b, width) != 0 && !(is_nan(types[i], a) && is_nan(types[i], b))) {
+        return "output " + std::to_string(i) + ", element " + std::to_string(at / width) +
+               ": expected " + hir::element_text(types[i], a) + ", found " +
+               hir::element_text(types[i], b);
+      }
+    }
+  }
+  return {};
+}
 
 Result<std::vector<Bytes>> run_graph(const hir::Graph& graph, const std::vector<Bytes>& inputs,
                                      const RunOptions& options) {

@@ -2,6 +2,7 @@
 // For tests: a graph's text through the compiler and the engine.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct RunOptions {
   bool same_memory = false;  // aliased outputs are in their input's memory
   int64_t tile_bytes = CompileOptions().tile_bytes;
 };
+
+// Where results of the graph differ, as text; "" if they are equal. A NaN's sign and payload are
+// not part of a result: IEEE 754 leaves them open, and a product of two NaNs may keep either.
+std::string difference(const hir::Graph& graph, const std::vector<Bytes>& expected,
+                       const std::vector<Bytes>& found);
 
 // Compiles and runs once; one element per output of the NEFF's table.
 Result<std::vector<Bytes>> run_graph(const hir::Graph& graph, const std::vector<Bytes>& inputs,
