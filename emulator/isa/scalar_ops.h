@@ -162,13 +162,24 @@ ONRT_SCALAR T scalar_multiply(T a, T b) {
     return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
   }
 }
+// a / b for b other than 0 and -1. Processors have no vector division of integers; that of doubles
+// is exact for 32 bits: a quotient that is no integer is at least 2^-32 of itself away from the
+// next one.
+template <class T>
+ONRT_SCALAR T scalar_quotient(T a, T b) {
+  if constexpr (std::is_same_v<T, int32_t>) {
+    return static_cast<int32_t>(static_cast<double>(a) / static_cast<double>(b));
+  } else {
+    return a / b;
+  }
+}
 template <class T>
 ONRT_SCALAR T scalar_divide(T a, T b) {
   if constexpr (kIsFloat<T>) {
     return a / b;
   } else if constexpr (std::is_signed_v<T>) {
     const T safe = b == 0 || b == -1 ? T{1} : b;
-    const T q = a / safe;
+    const T q = scalar_quotient(a, safe);
     return b == 0 ? T{-1} : (b == -1 ? scalar_subtract(T{0}, a) : q);
   } else {
     return b == 0 ? static_cast<T>(~T{0}) : a / (b == 0 ? T{1} : b);
@@ -180,7 +191,8 @@ ONRT_SCALAR T scalar_remainder(T a, T b) {
     return __builtin_fmodf(a, b);
   } else if constexpr (std::is_signed_v<T>) {
     const T safe = b == 0 || b == -1 ? T{1} : b;
-    return b == 0 ? a : a % safe;
+    const T r = a - scalar_quotient(a, safe) * safe;
+    return b == 0 ? a : r;
   } else {
     return b == 0 ? a : a % (b == 0 ? T{1} : b);
   }
