@@ -79,6 +79,16 @@ const std::array<Row, kTimingKeys> kRows = {{
      {2048, 2048, 2048},
      "",
      same(kChoice)},
+    {TimingKey::kTopKCycles,
+     "top-k, an element of a row",
+     {4, 4, 4},
+     "cycles",
+     same(kInstructionCosts)},
+    {TimingKey::kMergeCycles,
+     "merge pass of a sort, an element",
+     {4, 4, 4},
+     "cycles",
+     same(kChoice)},
 }};
 
 double elements_of(const View& view) {
@@ -354,6 +364,69 @@ void add_cost(Tally& tally, const TimingModel&, const ncx::DynamicUpdateSlice& o
 void add_cost(Tally& tally, const TimingModel&, const ncx::Rng& op) {
   tally.move(op.output);
   tally.vector_op(elements_of(op.output), 4);
+}
+
+// Top-k by the published cost of its instruction; a full sort by merge passes over rows that are
+// spread over the partitions, two moves and one comparison an element and pass.
+void add_cost(Tally& tally, const TimingModel& model, const ncx::Sort& op) {
+  for (const auto* views : {&op.inputs, &op.outputs}) {
+    for (const View& view : *views) {
+      tally.move(view);
+    }
+  }
+  const double n = elements_of(op.inputs[0]);
+  const auto length = static_cast<double>(op.inputs[0].dims[op.dimension]);
+  const auto kept = static_cast<double>(op.outputs[0].dims[op.dimension]);
+  if (kept < length) {
+    const double rows = std::ceil(n / length / model[TimingKey::kPartitions]);
+    tally.cycles(rows * (model[TimingKey::kTopKCycles] * length + kept));
+    return;
+  }
+  const double passes = std::ceil(std::log2(std::max(length, 2.0)));
+  tally.vector_op(n,
+                  passes * model[TimingKey::kMergeCycles] * static_cast<double>(op.inputs.size()));
+  tally.micro(op.comparator, n * passes);
+}
+
+// Places of all windows together.
+double places_of(const View& windows, const std::vector<ncx::WindowDimension>& window) {
+  double n = elements_of(windows);
+  for (const ncx::WindowDimension& dimension : window) {
+    n *= static_cast<double>(dimension.size);
+  }
+  return n;
+}
+
+// tensor_reduce over the places of the windows; a running fold is one scan of the operand.
+void add_cost(Tally& tally, const TimingModel&, const ncx::ReduceWindow& op) {
+  for (const auto* views : {&op.inputs, &op.outputs}) {
+    for (const View& view : *views) {
+      tally.move(view);
+    }
+  }
+  bool running = false;
+  for (size_t d = 0; d < op.window.size(); ++d) {
+    const ncx::WindowDimension& w = op.window[d];
+    running = running || (w.size > 1 && w.size >= op.inputs[0].dims[d] && w.stride == 1);
+  }
+  const double n = running ? 2 * elements_of(op.inputs[0]) : places_of(op.outputs[0], op.window);
+  if (!op.general.results.empty()) {
+    tally.micro(op.general, n);
+    return;
+  }
+  for (const View& view : op.inputs) {
+    tally.vector_op(n, dtype_bytes(view.dtype) <= 2 ? 0.5 : 1);
+    tally.flops(n);
+  }
+}
+
+void add_cost(Tally& tally, const TimingModel&, const ncx::SelectScatter& op) {
+  for (const View* view : {&op.operand, &op.source, &op.output}) {
+    tally.move(*view);
+  }
+  tally.micro(op.select, places_of(op.source, op.window));
+  tally.vector_op(elements_of(op.output), 1);  // the initial value
+  tally.micro(op.scatter, elements_of(op.source));
 }
 
 void add_cost(Tally&, const TimingModel&, const ncx::Loop&) {}

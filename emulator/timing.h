@@ -36,8 +36,10 @@ enum class TimingKey : uint8_t {
   kIssueCycles,
   kPoolStartCycles,
   kTileElements,
+  kTopKCycles,
+  kMergeCycles,
 };
-inline constexpr int kTimingKeys = 17;
+inline constexpr int kTimingKeys = 19;
 
 // Constants of one generation of the core. Indexed by TimingKey.
 class TimingModel {

@@ -59,7 +59,7 @@ TEST(NrtccApi, SaysWhatIsWrong) {
   EXPECT_STREQ(nrtcc_last_error(),
                "instruction 'negate.1' (negate): shape: expected f32[2], found f32[3]");
   EXPECT_EQ(y, -7);
-  EXPECT_EQ(nrtcc_op(graph, 0, nrtcc_opcode("sort"), &x, 1, &shape, nullptr, 0, &y),
+  EXPECT_EQ(nrtcc_op(graph, 0, nrtcc_opcode("fft"), &x, 1, &shape, nullptr, 0, &y),
             NRTCC_UNSUPPORTED);
   const nrtcc_attr_t target = {NRTCC_ATTR_TARGET, 0, nullptr, "my_kernel", 9};
   EXPECT_EQ(nrtcc_op(graph, 0, nrtcc_opcode("custom-call"), &x, 1, &shape, &target, 1, &y),

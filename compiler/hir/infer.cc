@@ -117,6 +117,10 @@ Result<ShapeId> InferContext::array(Dtype dtype, std::span<const int64_t> dims) 
   return made;
 }
 
+Result<ShapeId> InferContext::one_or_tuple(std::span<const ShapeId> results) const {
+  return results.size() == 1 ? Result<ShapeId>(results[0]) : shapes().tuple(results);
+}
+
 Status InferContext::wrong(std::string_view text) const {
   return invalid(format("{}: {}", describe(graph_, candidate_), text));
 }

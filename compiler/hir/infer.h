@@ -47,6 +47,8 @@ class InferContext {
                            ShapeId result) const;
 
   Result<ShapeId> array(Dtype dtype, std::span<const int64_t> dims) const;
+  // One shape, or a tuple of them for more than one result.
+  Result<ShapeId> one_or_tuple(std::span<const ShapeId> results) const;
   std::string text(ShapeId shape) const { return graph_.shapes().text(shape); }
   // invalid() with the operation before the text.
   Status wrong(std::string_view text) const;

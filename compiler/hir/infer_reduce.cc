@@ -10,11 +10,6 @@
 namespace onrt::hir {
 namespace {
 
-// One shape, or a tuple of them for more than one result.
-Result<ShapeId> one_or_tuple(const InferContext& context, std::span<const ShapeId> results) {
-  return results.size() == 1 ? Result<ShapeId>(results[0]) : context.shapes().tuple(results);
-}
-
 std::vector<int64_t> dims_without(const Shape& shape, std::span<const int64_t> left_out) {
   std::vector<int64_t> dims;
   for (size_t i = 0; i < shape.rank(); ++i) {
@@ -76,9 +71,9 @@ Result<ShapeId> infer_reduce(const InferContext& context) {
     ONRT_ASSIGN_OR_RETURN(results[i], context.array(array.dtype, kept));
   }
   ONRT_ASSIGN_OR_RETURN(const Computation* callee, context.callee());
-  ONRT_ASSIGN_OR_RETURN(const ShapeId scalar_result, one_or_tuple(context, {scalars.data(), n}));
+  ONRT_ASSIGN_OR_RETURN(const ShapeId scalar_result, context.one_or_tuple({scalars.data(), n}));
   ONRT_RETURN_IF_ERROR(context.require_signature(*callee, scalars, scalar_result));
-  return one_or_tuple(context, results);
+  return context.one_or_tuple(results);
 }
 
 // Result dims: batch, free dims of lhs, free dims of rhs. The element type is the caller's choice

@@ -40,6 +40,11 @@ constexpr std::string_view kBefore = R"(HloModule "m"
 %6 "no parameter" {
   ROOT %0 = s32[] constant(), literal={0}
 }
+%7 "before" {
+  %0 = f32[] parameter(), parameter_number={0}
+  %1 = f32[] parameter(), parameter_number={1}
+  ROOT %2 = pred[] compare(%0, %1), direction="LT"
+}
 ENTRY %0 "main" {
   %0 = f32[2,3] parameter(), parameter_number={0}
   %1 = f32[3,4] parameter(), parameter_number={1}
@@ -57,7 +62,7 @@ ENTRY %0 "main" {
 
 const Case kCases[] = {
     {"f32[2,3] add(%0, %0)", ""},
-    {"f32[3,2] add(%0, %0)", "'add.23' (add): shape: expected f32[2,3], found f32[3,2]"},
+    {"f32[3,2] add(%0, %0)", "'add.26' (add): shape: expected f32[2,3], found f32[3,2]"},
     {"f32[2,3] add(%0, %1)",
      "operand 1: expected f32[2,3], the shape of operand 0, found f32[3,4]"},
     {"f32[2,3] add(%0)", "expected 2 operands, found 1"},
@@ -95,7 +100,7 @@ const Case kCases[] = {
     {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={1}", ""},
     {"f32[2] reduce(%0, %3), dimensions={0}, to_apply={1}", "expected f32[3], found f32[2]"},
     {"bf16[3] reduce(%9, %3), dimensions={0}, to_apply={1}", "expected bf16[] as initial value"},
-    {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={9}", "expected another one of (0, 7)"},
+    {"f32[3] reduce(%0, %3), dimensions={0}, to_apply={9}", "expected another one of (0, 8)"},
     {"f32[1,2] dynamic-slice(%0, %5, %5), slice_sizes={1,2}", ""},
     {"f32[1,4] dynamic-slice(%0, %5, %5), slice_sizes={1,4}", "expected at most 3, found 4"},
     {"f32[2,3] dynamic-update-slice(%0, %0, %5, %5)", ""},
@@ -116,6 +121,48 @@ const Case kCases[] = {
     {"(u64[2], u32[7]) rng-bit-generator(%2), algorithm={1}", "expected a state u64[2]"},
     {"f32[9] rng(%3, %3), distribution={1}", ""},
     {"f32[9] rng(%3, %3), distribution={3}", "expected 1 (uniform) or 2 (normal), found 3"},
+    {"f32[2,3] sort(%0), dimensions={1}, is_stable, to_apply={7}", ""},
+    {"f32[2,3] sort(%0), dimensions={2}, to_apply={7}", "expected distinct dimensions in [0, 2)"},
+    {"f32[2,3] sort(%0), dimensions={0}, to_apply={1}",
+     "computation 'add', root: expected pred[], found f32[]"},
+    {"(f32[2,3], pred[2,3]) sort(%0, %4), dimensions={0}, to_apply={7}",
+     "computation 'before': expected 4 parameters, found 2"},
+    {"(f32[2,3], s32[5]) sort(%0, %2), dimensions={0}, to_apply={7}",
+     "operand 1: expected dimensions [2,3], found s32[5]"},
+    {"f32[] sort(%3), dimensions={0}, to_apply={7}", "expected distinct dimensions in [0, 0)"},
+    {"(f32[2,2], s32[2,2]) topk(%0), k={2}, largest", ""},
+    {"(f32[2,2], s32[2,2]) topk(%0), k={4}", "k: expected 0 to 3, the last dimension, found 4"},
+    {"(f32[2,2], s32[2,2]) topk(%0)", "attribute k: expected 1 integers, found 0"},
+    {"(f32[1], s32[1]) topk(%3), k={1}", "expected at least one dimension, found f32[]"},
+    {"(f32[2,2], u32[2,2]) custom-call(%0), custom_call_target=\"AwsNeuronTopK\", "
+     "backend_config=\"2\"",
+     ""},
+    {"(f32[2,2], u32[2,2]) custom-call(%0), custom_call_target=\"AwsNeuronTopK\", "
+     "backend_config=\"two\"",
+     "attribute backend_config: expected k as a decimal number, found 'two'"},
+    {"f32[2,3] custom-call(%0), custom_call_target=\"Frobnicate\"",
+     "target 'Frobnicate' is not supported; the only one is AwsNeuronTopK"},
+    {"f32[1,2] reduce-window(%0, %3), window={2,1,0,0,1,1,0,2,1,0,0,1,1,0}, to_apply={1}", ""},
+    {"f32[1,3] reduce-window(%0, %3), window={2,1,0,0,1,1,0,2,1,0,0,1,1,0}, to_apply={1}",
+     "expected f32[1,2], found f32[1,3]"},
+    {"f32[3,0] reduce-window(%0, %3), window={1,1,1,0,1,1,0,5,1,0,1,1,1,0}, to_apply={1}", ""},
+    {"f32[2,3] reduce-window(%0, %3), window={1,1,0,0,1,1,0}, to_apply={1}",
+     "attribute window: expected 14 integers, found 7"},
+    {"f32[2,3] reduce-window(%0, %3), window={1,1,0,0,1,1,0,0,1,0,0,1,1,0}, to_apply={1}",
+     "attribute window, dimension 1: expected size in [1, 2^40], found 0"},
+    {"f32[2,3] reduce-window(%0, %3), window={1,1,0,0,1,1,0,1,1,0,0,1,1,1}, to_apply={1}",
+     "expected no reversal"},
+    {"f32[2,3] reduce-window(%0, %5), window={1,1,0,0,1,1,0,1,1,0,0,1,1,0}, to_apply={1}",
+     "operand 1: expected f32[] as initial value, found s32[]"},
+    {"f32[2,3] select-and-scatter(%0, %0, %3), window={1,1,0,0,1,1,0,1,1,0,0,1,1,0}, "
+     "to_apply={7,1}",
+     ""},
+    {"f32[2,3] select-and-scatter(%0, %0, %3), window={1,1,0,0,1,1,0,2,1,0,0,1,1,0}, "
+     "to_apply={7,1}",
+     "operand 1: expected f32[2,2], found f32[2,3]"},
+    {"f32[2,3] select-and-scatter(%0, %0, %3), window={1,1,0,0,1,1,0,1,1,0,0,1,1,0}, "
+     "to_apply={1,1}",
+     "computation 'add', root: expected pred[], found f32[]"},
     {"f32[] call(%3, %3), to_apply={1}", ""},
     {"f32[] call(%3), to_apply={1}", "computation 'add': expected 1 parameters, found 2"},
     {"(f32[2,3], s32[]) tuple(%0, %5)", ""},

@@ -55,8 +55,8 @@ TEST(HirText, NamesTheLineOfAFault) {
       {"HloModule \"m\"\nENTRY %1 \"x\" {", "line 2: computation number 1 is out of place"},
       {"HloModule \"m\"\nENTRY %0 \"x\" {\n%0 = f32[2] frobnicate()",
        "line 3: 'frobnicate' is no opcode"},
-      {"HloModule \"m\"\nENTRY %0 \"x\" {\n%0 = f32[2] sort()\n}",
-       "line 4: instruction 'sort.0' (sort): opcode 'sort' is not supported"},
+      {"HloModule \"m\"\nENTRY %0 \"x\" {\n%0 = f32[2] fft()\n}",
+       "line 4: instruction 'fft.0' (fft): opcode 'fft' is not supported"},
       {"HloModule \"m\"\nENTRY %0 \"x\" {\n%0 = q4[2] iota(), dimensions={0}\n}",
        "line 3: 'q4' is no element type"},
       {"HloModule \"m\"\nENTRY %0 \"x\" {\n%0 = s32[2] iota(), dimensions={0}\n%1 = s32[2] "

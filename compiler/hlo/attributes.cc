@@ -198,6 +198,14 @@ Status add_sort(const Instruction& in, const ComputationLookup& lookup, Attribut
   return add_called(in, lookup, out);
 }
 
+Status add_topk(const Instruction& in, const ComputationLookup&, AttributeList& out) {
+  out.add_ints(NRTCC_ATTR_K, {in.k()});
+  if (in.largest()) {
+    out.add_flag(NRTCC_ATTR_LARGEST);
+  }
+  return ok_status();
+}
+
 Status add_reduce(const Instruction& in, const ComputationLookup& lookup, AttributeList& out) {
   ONRT_RETURN_IF_ERROR(add_dimensions(in, lookup, out));
   return add_called(in, lookup, out);
@@ -261,6 +269,7 @@ constexpr std::array kRows = {
     Row{"reduce", add_reduce},
     Row{"map", add_reduce},
     Row{"sort", add_sort},
+    Row{"topk", add_topk},
     Row{"slice", add_slice},
     Row{"pad", add_padding},
     Row{"compare", add_comparison},

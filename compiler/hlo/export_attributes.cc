@@ -209,6 +209,12 @@ void put_one(const hir::Attribute& attribute, Instruction& out) {
       out.set_exponent_bits(static_cast<int32_t>(first(attribute)));
       out.set_mantissa_bits(ints.size() > 1 ? static_cast<int32_t>(ints[1]) : 0);
       break;
+    case AttributeKey::kK:
+      out.set_k(first(attribute));
+      break;
+    case AttributeKey::kLargest:
+      out.set_largest(true);
+      break;
     case AttributeKey::kStable:
       out.set_is_stable(true);
       break;

@@ -67,6 +67,14 @@ bool is_transcendental(ScalarOp op) {
     case ScalarOp::kTan:
     case ScalarOp::kPower:
     case ScalarOp::kAtan2:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAtan:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kSinh:
       return true;
     default:
       return false;
@@ -111,6 +119,12 @@ class Emitter {
         return emit_control(kernel, made);
       case KernelKind::kNothing:
         return hir::internal("a kernel without purpose is left");
+      case KernelKind::kSort:
+        return emit_sort(kernel, made);
+      case KernelKind::kReduceWindow:
+        return emit_reduce_window(kernel, made);
+      case KernelKind::kSelectScatter:
+        return emit_select_scatter(kernel, made);
       default:
         made.engine = ncx::Engine::kPool;
         return emit_indexed(kernel, made);
@@ -307,6 +321,103 @@ class Emitter {
       out.payload = ncx::If{decides, blocks};
     }
     out.engine = ncx::Engine::kSp;
+    return ok_status();
+  }
+
+  Status emit_sort(const Kernel& kernel, ncx::Instruction& out) {
+    std::vector<const Window*> all;
+    for (const auto* windows : {&kernel.reads, &kernel.writes}) {
+      for (const Window& window : *windows) {
+        all.push_back(&window);
+      }
+    }
+    const Dims& dims = kernel.reads[0].dims;
+    const std::vector<Run> runs =
+        common_runs(all, dims, 0, dims.size(), uint64_t{1} << kernel.dimension);
+    ncx::Sort made;
+    ONRT_RETURN_IF_ERROR(views(kernel.reads, runs, made.inputs));
+    ONRT_RETURN_IF_ERROR(views(kernel.writes, runs, made.outputs));
+    const auto along = std::ranges::find(runs, static_cast<size_t>(kernel.dimension), &Run::begin);
+    made.dimension = static_cast<uint8_t>(along - runs.begin());
+    made.comparator = kernel.combiner;
+    out.engine = ncx::Engine::kPool;
+    out.payload = std::move(made);
+    return ok_status();
+  }
+
+  // Dimensions with windows stay as they are; runs of others become one where `all` can merge them.
+  // `operand` and `windows` are the dims of both sides.
+  static std::vector<Run> window_runs(const Kernel& kernel, std::span<const Window* const> all,
+                                      const Dims& operand, const Dims& windows) {
+    std::vector<Run> runs;
+    bool open = false;  // the last run may grow
+    for (size_t d = 0; d < operand.size(); ++d) {
+      const ncx::WindowDimension& w = kernel.window[d];
+      const bool trivial = w.size == 1 && w.stride == 1 && w.padding_low == 0 &&
+                           w.base_dilation == 1 && operand[d] == windows[d];
+      const bool grows = trivial && open && std::ranges::all_of(all, [&](const Window* window) {
+                           return can_merge(*window, runs.back().begin, d + 1 - runs.back().begin);
+                         });
+      if (grows) {
+        ++runs.back().count;
+      } else if (!trivial || operand[d] != 1) {
+        runs.push_back({d, 1});
+        open = trivial;
+      }
+    }
+    return runs;
+  }
+
+  static std::vector<ncx::WindowDimension> window_dimensions(const Kernel& kernel,
+                                                             std::span<const Run> runs) {
+    std::vector<ncx::WindowDimension> made;
+    for (const Run& run : runs) {
+      made.push_back(kernel.window[run.begin]);
+    }
+    return made;
+  }
+
+  Status emit_reduce_window(const Kernel& kernel, ncx::Instruction& out) {
+    std::vector<const Window*> all;
+    for (const auto* windows : {&kernel.reads, &kernel.writes}) {
+      for (const Window& window : *windows) {
+        all.push_back(&window);
+      }
+    }
+    const std::vector<Run> runs =
+        window_runs(kernel, all, kernel.reads[0].dims, kernel.writes[0].dims);
+    ncx::ReduceWindow made;
+    ONRT_RETURN_IF_ERROR(views(kernel.reads, runs, made.inputs));
+    ONRT_RETURN_IF_ERROR(views(kernel.writes, runs, made.outputs));
+    made.window = window_dimensions(kernel, runs);
+    for (size_t i = 0; i < kernel.inits.size(); ++i) {
+      ncx::Reduce::Accumulator& accumulator = made.accumulators.emplace_back();
+      accumulator.type = kernel.inits[i].dtype;
+      accumulator.combiner = kernel.combiners.empty() ? ScalarOp::kAdd : kernel.combiners[i];
+      ONRT_ASSIGN_OR_RETURN(accumulator.init, view(kernel.inits[i]));
+    }
+    made.general = kernel.general;
+    out.engine = ncx::Engine::kDve;
+    out.payload = std::move(made);
+    return ok_status();
+  }
+
+  Status emit_select_scatter(const Kernel& kernel, ncx::Instruction& out) {
+    const Window& operand = kernel.reads[0];
+    const Window& source = kernel.reads[1];
+    const Window& output = kernel.writes[0];
+    const Window* const all[] = {&operand, &source, &output};
+    const std::vector<Run> runs = window_runs(kernel, all, operand.dims, source.dims);
+    ncx::SelectScatter made;
+    ONRT_ASSIGN_OR_RETURN(made.operand, view(merge(operand, runs)));
+    ONRT_ASSIGN_OR_RETURN(made.source, view(merge(source, runs)));
+    ONRT_ASSIGN_OR_RETURN(made.init, view(kernel.reads[2]));
+    ONRT_ASSIGN_OR_RETURN(made.output, view(merge(output, runs)));
+    made.window = window_dimensions(kernel, runs);
+    made.select = kernel.select;
+    made.scatter = kernel.combiner;
+    out.engine = ncx::Engine::kPool;
+    out.payload = std::move(made);
     return ok_status();
   }
 

@@ -70,6 +70,9 @@ enum class KernelKind : uint8_t {
   kIf,
   kConv,
   kLinalg,
+  kSort,
+  kReduceWindow,
+  kSelectScatter,
 };
 
 struct CopyPiece {
@@ -105,13 +108,19 @@ struct Kernel {
 
   std::vector<CopyPiece> pieces;  // kCopy
 
+  // kSort: along `dimension`. kReduceWindow, kSelectScatter: one per dimension of the operand.
+  int64_t dimension = 0;
+  std::vector<ncx::WindowDimension> window;
+
+  // kSort, kReduceWindow: operands. kSelectScatter: operand, source, initial value.
   // kGather: operand, indices. kScatter: indices, updates. kDynamicSlice: source, starts.
   // kDynamicUpdateSlice: update, starts. kRng: state, or a and b. kLinalg: a, b. kLoop: predicate.
   // kIf: selector.
   std::vector<Window> reads;
   // kScatter, kDynamicUpdateSlice: updated in place. kLoop: carried values. kIf: results.
   std::vector<Window> writes;
-  ncx::MicroProgram combiner;  // kScatter
+  ncx::MicroProgram combiner;  // kScatter, kSelectScatter; kSort: comparator
+  ncx::MicroProgram select;    // kSelectScatter
   const hir::Attribute* attributes = nullptr;
   size_t attribute_count = 0;  // of the HLO operation: kGather, kScatter, kConv
   ncx::LinalgKind linalg = ncx::LinalgKind::kCholesky;

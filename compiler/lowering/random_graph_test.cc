@@ -63,5 +63,9 @@ TEST(RandomGraphs, LoopsAndConditionalsGiveTheInterpretersBits) {
   check_many(4000, 150, {10, true, true, true});
 }
 
+TEST(RandomGraphs, SortsAndWindowsGiveTheInterpretersBits) {
+  check_many(5000, 150, {10, true, false, false, true});
+}
+
 }  // namespace
 }  // namespace onrt::testing

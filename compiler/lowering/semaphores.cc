@@ -173,6 +173,23 @@ struct PayloadVisitor {
     }
   }
   void operator()(const ncx::Call& p) const { block(p.block); }
+  void operator()(const ncx::Sort& p) const {
+    reads(p.inputs);
+    writes(p.outputs);
+  }
+  void operator()(const ncx::ReduceWindow& p) const {
+    reads(p.inputs);
+    for (const auto& accumulator : p.accumulators) {
+      visit(accumulator.init, false);
+    }
+    writes(p.outputs);
+  }
+  void operator()(const ncx::SelectScatter& p) const {
+    visit(p.operand, false);
+    visit(p.source, false);
+    visit(p.init, false);
+    visit(p.output, true);
+  }
 };
 
 struct Reach {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "compiler/hir/combiner.h"
+#include "compiler/reference/combiner.h"
 #include "compiler/reference/interpreter.h"
 #include "emulator/isa/reduce_order.h"
 
@@ -13,13 +13,6 @@ namespace {
 
 using hir::AttributeKey;
 using ncx::Boxed;
-using Row = std::vector<Boxed>;  // one value per array of a reduce
-
-Tensor make_scalar(Dtype dtype, Boxed value) {
-  Tensor made{dtype, {}, std::vector<std::byte>(dtype_bytes(dtype))};
-  made.set(0, value);
-  return made;
-}
 
 // The dimensions of an operand that are named in `chosen`, or the others, in ascending order.
 Index pick(const Index& values, std::span<const int64_t> chosen, bool wanted) {
@@ -40,59 +33,6 @@ int64_t position_in(const Index& dims, const Index& index) {
   }
   return at;
 }
-
-// Runs the combiner of a reduce on values of all arrays.
-class Combiner {
- public:
-  explicit Combiner(Operation& operation)
-      : operation_(operation),
-        simple_(hir::simple_combiners(operation.graph, operation.callee())) {}
-
-  Row operator()(const Row& a, const Row& b) {
-    Row made(a.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      made[i] = simple_.empty() ? 0 : ncx::combine_unrounded(simple_[i], type(i), a[i], b[i]);
-    }
-    if (simple_.empty()) {
-      call(a, b, made);
-    }
-    return made;
-  }
-
-  // After init: bf16, f16 and fp8 are rounded once.
-  Row settle(Row row) const {
-    for (size_t i = 0; i < row.size(); ++i) {
-      row[i] = ncx::settle_boxed(type(i), row[i]);
-    }
-    return row;
-  }
-
-  Status status = ok_status();
-
- private:
-  Dtype type(size_t i) const { return operation_.operand(i).dtype; }
-
-  void call(const Row& a, const Row& b, Row& made) {
-    std::vector<Tensors> arguments;
-    for (const Row* row : {&a, &b}) {
-      for (size_t i = 0; i < row->size(); ++i) {
-        arguments.push_back({make_scalar(type(i), (*row)[i])});
-      }
-    }
-    Result<Tensors> values =
-        interpret(operation_.graph, operation_.callee(), arguments, operation_.budget);
-    if (!values.ok()) {
-      status = std::move(values).status();
-      return;
-    }
-    for (size_t i = 0; i < made.size(); ++i) {
-      made[i] = values->at(i).get(0);
-    }
-  }
-
-  Operation& operation_;
-  std::vector<ncx::ScalarOp> simple_;
-};
 
 }  // namespace
 

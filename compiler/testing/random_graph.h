@@ -21,6 +21,7 @@ struct RandomOptions {
   bool products = true;  // reduce, dot
   bool indexed = true;   // gather, scatter, dynamic slices
   bool control = false;  // loops of a few turns, conditionals, one inside the other
+  bool ordered = false;  // sort, topk, reduce-window, select-and-scatter
 };
 
 // The same seed and options give the same case.

@@ -106,6 +106,11 @@ std::unique_ptr<Executor> make_executor(const ncx::DynamicSlice& op,
 std::unique_ptr<Executor> make_executor(const ncx::DynamicUpdateSlice& op,
                                         const ExecutorOptions& options);
 std::unique_ptr<Executor> make_executor(const ncx::Rng& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::Sort& op, const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::ReduceWindow& op,
+                                        const ExecutorOptions& options);
+std::unique_ptr<Executor> make_executor(const ncx::SelectScatter& op,
+                                        const ExecutorOptions& options);
 
 // Bytes, or additions of 4 bytes, below which work is not worth sharing between threads.
 inline constexpr int64_t kChunkWork = 64 * 1024;

@@ -81,6 +81,14 @@ int cost_of(ScalarOp op) {
     case ScalarOp::kAtan2:
     case ScalarOp::kPower:
     case ScalarOp::kRemainder:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAtan:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kSinh:
       return 24;
     default:
       return 1;
@@ -95,6 +103,7 @@ bool depends_on_width(ScalarOp op) {
     case ScalarOp::kShiftLeft:
     case ScalarOp::kShiftRightArithmetic:
     case ScalarOp::kShiftRightLogical:
+    case ScalarOp::kMulhi:
       return true;
     default:
       return false;

@@ -77,20 +77,24 @@ std::string text_of(const Eltwise& op) {
                 text_of(op.program, op.inputs.size()), text_of(op.outputs));
 }
 
-std::string text_of(const Reduce& op) {
-  std::string accumulators;
-  for (const Reduce::Accumulator& a : op.accumulators) {
-    accumulators += format("{}{} {} init {}", accumulators.empty() ? "" : ", ", dtype_name(a.type),
-                           op.general.results.empty() ? scalar_op_info(a.combiner).name : "general",
-                           text_of(a.init));
+std::string text_of(const std::vector<Reduce::Accumulator>& accumulators, bool general) {
+  std::string out;
+  for (const Reduce::Accumulator& a : accumulators) {
+    out += format("{}{} {} init {}", out.empty() ? "" : ", ", dtype_name(a.type),
+                  general ? "general" : scalar_op_info(a.combiner).name, text_of(a.init));
   }
+  return "(" + out + ")";
+}
+
+std::string text_of(const Reduce& op) {
   std::string general;
   if (!op.general.results.empty()) {
     general = " combine " + text_of(op.general, op.accumulators.size() * 2);
   }
-  return format("REDUCE {} last {} {} {} ({}){} epilogue {} {} -> {}", text_of(op.domain),
-                op.reduced, text_of(op.inputs), text_of(op.prologue, op.inputs.size()),
-                accumulators, general, text_of(op.epilogue_inputs),
+  return format("REDUCE {} last {} {} {} {}{} epilogue {} {} -> {}", text_of(op.domain), op.reduced,
+                text_of(op.inputs), text_of(op.prologue, op.inputs.size()),
+                text_of(op.accumulators, !op.general.results.empty()), general,
+                text_of(op.epilogue_inputs),
                 text_of(op.epilogue, op.accumulators.size() + op.epilogue_inputs.size()),
                 text_of(op.outputs));
 }
@@ -179,6 +183,34 @@ std::string text_of(const If& op) {
   return format("IF {} blocks [{}]", text_of(op.selector), joined(op.branches));
 }
 std::string text_of(const Call& op) { return format("CALL block {}", op.block); }
+
+std::string text_of(const Sort& op) {
+  return format("SORT {} along {} {} -> {}", text_of(op.inputs), op.dimension,
+                text_of(op.comparator, op.inputs.size() * 2), text_of(op.outputs));
+}
+
+std::string text_of(const std::vector<WindowDimension>& window) {
+  std::string out;
+  for (const WindowDimension& d : window) {
+    out += format("{}{}:stride {} pad {} dilate {},{}", out.empty() ? "" : " x ", d.size, d.stride,
+                  d.padding_low, d.window_dilation, d.base_dilation);
+  }
+  return "[" + out + "]";
+}
+
+std::string text_of(const ReduceWindow& op) {
+  const bool general = !op.general.results.empty();
+  return format("REDUCE_WINDOW {} {} {}{} -> {}", text_of(op.inputs), text_of(op.window),
+                text_of(op.accumulators, general),
+                general ? " combine " + text_of(op.general, op.accumulators.size() * 2) : "",
+                text_of(op.outputs));
+}
+
+std::string text_of(const SelectScatter& op) {
+  return format("SELECT_SCATTER {} by {} {} select {} init {} scatter {} -> {}", text_of(op.source),
+                text_of(op.operand), text_of(op.window), text_of(op.select, 2), text_of(op.init),
+                text_of(op.scatter, 2), text_of(op.output));
+}
 
 std::string text_of(const Program& program, const Instruction& instruction) {
   std::string out = format("{:<4} ", kEngineNames[static_cast<size_t>(instruction.engine)]);

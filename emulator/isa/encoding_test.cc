@@ -23,6 +23,39 @@ View view(Space space, uint16_t slot, Dtype dtype, std::vector<int64_t> dims) {
   return v;
 }
 
+// Instructions 12 to 14: sort, reduce-window, select-and-scatter.
+void add_ordered(std::vector<Instruction>& main, const View& a, const View& scratch,
+                 const View& scalar) {
+  Sort sort;
+  sort.inputs = {a};
+  sort.outputs = {scratch, view(Space::kScratch, 0, Dtype::kS32, {4, 8})};
+  sort.outputs[1].offset = 512;
+  sort.dimension = 1;
+  sort.comparator.ops = {{ScalarOp::kCompareLt, Dtype::kPred, {0, 1, 0}, 0}};
+  sort.comparator.results = {2};
+  main.push_back({sort, Engine::kPool});
+
+  ReduceWindow windows;
+  windows.inputs = {a};
+  windows.window = {{2, 2, 0, 1, 1}, {3, 1, 1, 1, 1}};
+  windows.accumulators = {{Dtype::kF32, ScalarOp::kMaximum, scalar}};
+  windows.outputs = {view(Space::kScratch, 0, Dtype::kF32, {2, 8})};
+  main.push_back({windows, Engine::kDve});
+
+  SelectScatter select;
+  select.operand = a;
+  select.source = view(Space::kScratch, 0, Dtype::kF32, {2, 8});
+  select.init = scalar;
+  select.output = scratch;
+  select.output.offset = 512;
+  select.window = windows.window;
+  select.select.ops = {{ScalarOp::kCompareGe, Dtype::kPred, {0, 1, 0}, 0}};
+  select.select.results = {2};
+  select.scatter.ops = {{ScalarOp::kAdd, Dtype::kF32, {0, 1, 0}, 0}};
+  select.scatter.results = {2};
+  main.push_back({select, Engine::kPool});
+}
+
 // One of every instruction, over small views.
 Program everything() {
   Program p;
@@ -107,6 +140,7 @@ Program everything() {
   main.push_back({Loop{1, 2, predicate}, Engine::kSp});
   main.push_back({If{predicate, {1, 2}}, Engine::kSp});
   main.push_back({Call{2}, Engine::kSp});
+  add_ordered(main, a, scratch, scalar);
   p.blocks.resize(3);
   p.blocks[2].instructions.push_back({Copy{{{a, scratch}}}, Engine::kSp});
   return p;
@@ -245,6 +279,35 @@ TEST(Verify, NamesInstructionAndRuleThatIsBroken) {
       {"window dims", [](Program& p) { get<Scatter>(p, 7).update_window_dims = {2}; }},
       {"block 0 named by block 0", [](Program& p) { get<Loop>(p, 9).body = 0; }},
       {"branches chosen by", [](Program& p) { get<If>(p, 10).branches.pop_back(); }},
+      {"0 inputs and 2 outputs", [](Program& p) { get<Sort>(p, 12).inputs.clear(); }},
+      {"more than dimension 2 of 2", [](Program& p) { get<Sort>(p, 12).dimension = 2; }},
+      {"9 of 8 elements sorted",
+       [](Program& p) {
+         get<Sort>(p, 12).outputs.pop_back();
+         get<Sort>(p, 12).outputs[0].dims[1] = 9;
+         get<Sort>(p, 12).outputs[0].strides[0] = 9;
+       }},
+      {"positions of type f32",
+       [](Program& p) { get<Sort>(p, 12).outputs[1].dtype = Dtype::kF32; }},
+      {"result 0 is f32 where pred", [](Program& p) { get<Sort>(p, 12).comparator.results = {0}; }},
+      {"a window of 1 dimensions for ranks 2 and 2",
+       [](Program& p) { get<ReduceWindow>(p, 13).window.pop_back(); }},
+      {"window dimension 1: 0 where",
+       [](Program& p) { get<ReduceWindow>(p, 13).window[1].stride = 0; }},
+      {"window dimension 0: padding",
+       [](Program& p) { get<ReduceWindow>(p, 13).window[0].padding_low = INT64_MIN; }},
+      {"beyond 2^60",
+       [](Program& p) {
+         get<ReduceWindow>(p, 13).window[0].size = kMaxWindowNumber;
+         get<ReduceWindow>(p, 13).window[0].window_dilation = kMaxWindowNumber;
+       }},
+      {"combines f32 by xor",
+       [](Program& p) { get<ReduceWindow>(p, 13).accumulators[0].combiner = ScalarOp::kXor; }},
+      {"its accumulator s32",
+       [](Program& p) { get<ReduceWindow>(p, 13).accumulators[0].type = Dtype::kS32; }},
+      {"operand and output differ",
+       [](Program& p) { get<SelectScatter>(p, 14).output.dims[0] = 3; }},
+      {"scatter: 0 results", [](Program& p) { get<SelectScatter>(p, 14).scatter.results.clear(); }},
       {"semaphore 4 of 4",
        [](Program& p) { p.blocks[0].instructions[0].increments[0].semaphore = 4; }},
       {"name 3 of 3", [](Program& p) { p.blocks[0].instructions[0].name = 3; }},

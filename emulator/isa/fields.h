@@ -205,6 +205,42 @@ void fields(Archive& archive, Call& op) {
 }
 
 template <class Archive>
+void fields(Archive& archive, Sort& op) {
+  archive.vector(op.inputs, kMaxOutputs);
+  archive.vector(op.outputs, kMaxOutputs);
+  archive.number(op.dimension);
+  fields(archive, op.comparator);
+}
+
+template <class Archive>
+void fields(Archive& archive, WindowDimension& dimension) {
+  archive.number(dimension.size);
+  archive.number(dimension.stride);
+  archive.number(dimension.padding_low);
+  archive.number(dimension.window_dilation);
+  archive.number(dimension.base_dilation);
+}
+
+template <class Archive>
+void fields(Archive& archive, ReduceWindow& op) {
+  archive.vector(op.inputs, kMaxOutputs);
+  archive.vector(op.window, kMaxRank);
+  archive.vector(op.accumulators, kMaxOutputs);
+  fields(archive, op.general);
+  archive.vector(op.outputs, kMaxOutputs);
+}
+
+template <class Archive>
+void fields(Archive& archive, SelectScatter& op) {
+  for (View* view : {&op.operand, &op.source, &op.init, &op.output}) {
+    fields(archive, *view);
+  }
+  archive.vector(op.window, kMaxRank);
+  fields(archive, op.select);
+  fields(archive, op.scatter);
+}
+
+template <class Archive>
 void fields(Archive& archive, SemaphoreWait& wait) {
   archive.number(wait.semaphore);
   archive.number(wait.value);

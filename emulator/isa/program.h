@@ -32,6 +32,8 @@ inline constexpr uint32_t kMaxIoRank = 64;
 inline constexpr uint32_t kMaxNameBytes = 4096;
 inline constexpr int64_t kMaxAxisStep = int64_t{1} << 31;  // strides, dilations, padding
 inline constexpr int64_t kMaxElements = int64_t{1} << 62;  // of a view or domain
+inline constexpr int64_t kMaxSortLength = (int64_t{1} << 31) - 1;
+inline constexpr int64_t kMaxWindowNumber = int64_t{1} << 40;  // of a WindowDimension
 
 // Dimensions of an array or of an iteration domain.
 struct Extents {
@@ -242,9 +244,58 @@ struct Call {
   uint32_t block = 0;
 };
 
+// HLO sort: the rows along `dimension` of all inputs are put into one order, the stable one of
+// sort_order.h. An output may have fewer elements along `dimension`: it gets the first ones. One
+// output more than inputs, s32 or u32, gets the positions from which the elements come. No output
+// overlaps an input.
+struct Sort {
+  std::vector<View> inputs;   // same dims
+  std::vector<View> outputs;  // same dims
+  uint8_t dimension = 0;
+  // Registers 2i and 2i + 1: an element of input i and another one; result: pred, true if the first
+  // must come before the second.
+  MicroProgram comparator;
+};
+
+// One dimension of an HLO window. Element i of the operand is at place i * base_dilation; place k
+// of window o is at o * stride - padding_low + k * window_dilation. Places without an element count
+// for nothing.
+struct WindowDimension {
+  int64_t size = 1;
+  int64_t stride = 1;
+  int64_t padding_low = 0;  // negative: leaves elements out
+  int64_t window_dilation = 1;
+  int64_t base_dilation = 1;
+};
+
+// HLO reduce-window: each output element combines the elements of its window in the order of
+// reduce_order.h. The outputs' dims say how many windows there are (padding_high is not needed).
+struct ReduceWindow {
+  std::vector<View> inputs;                       // same dims
+  std::vector<WindowDimension> window;            // one per dimension
+  std::vector<Reduce::Accumulator> accumulators;  // one per input, of its type
+  MicroProgram general;                           // as in Reduce
+  std::vector<View> outputs;                      // one per input, same dims
+};
+
+// HLO select-and-scatter: `output` is filled with `init`; each element of `source` is then combined
+// into the output element whose place in the operand its window selects. Windows in row-major order
+// of `source`; inside a window the first element is selected, then element x instead of s unless
+// select(s, x).
+struct SelectScatter {
+  View operand;
+  View source;  // dims: how many windows there are
+  View init;    // rank 0
+  View output;  // dims of operand
+  std::vector<WindowDimension> window;
+  MicroProgram select;   // (selected, element) -> pred: keep the selected one
+  MicroProgram scatter;  // (output element, source element) -> output element
+};
+
 // The position in this list is the opcode in the encoding: append only.
-using Payload = std::variant<Eltwise, Reduce, Gemm, Copy, Gather, Scatter, DynamicSlice,
-                             DynamicUpdateSlice, Rng, Loop, If, Call, Conv, Linalg>;
+using Payload =
+    std::variant<Eltwise, Reduce, Gemm, Copy, Gather, Scatter, DynamicSlice, DynamicUpdateSlice,
+                 Rng, Loop, If, Call, Conv, Linalg, Sort, ReduceWindow, SelectScatter>;
 
 enum class Engine : uint8_t { kPe = 0, kAct = 1, kPool = 2, kDve = 3, kSp = 4 };
 inline constexpr int kEngines = 5;

@@ -14,6 +14,8 @@
 //   (XLA promotes such reductions to f32 in the same way.) f64 accumulates in f32.
 //   A general combiner follows the same order, its ops rounding to their types as usual.
 //
+// reduce-window: window_order.h. sort: sort_order.h.
+//
 // dot (Gemm)
 //   k is cut into blocks of kDotBlock. In a block: acc = +0, then acc = fma(a[k], b[k], acc) in f32
 //   for ascending k (one rounding per step). Block results are added in order, starting with the

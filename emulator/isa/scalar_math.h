@@ -330,15 +330,8 @@ template <Trigonometric kFunction>
   return trigonometric_of<kFunction>(reduce_large_angle(x));
 }
 
-ONRT_SCALAR float atan2_f32(float y, float x) {  // [f64]
-  const float ax = abs_float(x);
-  const float ay = abs_float(y);
-  const bool swap = ay > ax;
-  const double high = swap ? ay : ax;
-  const double low = swap ? ax : ay;
-  const double ratio = low / high;
-  const bool both_infinite = low > 3.5e38;
-  const double q = both_infinite ? 1.0 : (high == 0.0 ? 0.0 : ratio);
+// [f64] atan of q in [0, 1].
+ONRT_SCALAR double atan_kernel(double q) {
   const bool upper = q > 0.41421356237309503;
   const double t = upper ? (q - 1.0) / (q + 1.0) : q;
   const double z = t * t;
@@ -355,11 +348,96 @@ ONRT_SCALAR float atan2_f32(float y, float x) {  // [f64]
   p = 1.0 / 7.0 - z * p;
   p = 1.0 / 5.0 - z * p;
   p = 1.0 / 3.0 - z * p;
-  double angle = t - t * z * p + (upper ? 0.78539816339744830962 : 0.0);
+  return t - t * z * p + (upper ? 0.78539816339744830962 : 0.0);
+}
+
+// [f64] The angle in [0, pi/2] of a point in the first quadrant, not the origin.
+ONRT_SCALAR double first_quadrant(double y, double x) {
+  const bool swap = y > x;
+  const double angle = atan_kernel((swap ? x : y) / (swap ? y : x));
+  return swap ? 1.57079632679489661923 - angle : angle;
+}
+
+ONRT_SCALAR float atan2_f32(float y, float x) {  // [f64]
+  const float ax = abs_float(x);
+  const float ay = abs_float(y);
+  const bool swap = ay > ax;
+  const double high = swap ? ay : ax;
+  const double low = swap ? ax : ay;
+  const double ratio = low / high;
+  const bool both_infinite = low > 3.5e38;
+  const double q = both_infinite ? 1.0 : (high == 0.0 ? 0.0 : ratio);
+  double angle = atan_kernel(q);
   angle = swap ? 1.57079632679489661923 - angle : angle;
   angle = float_bits(x) >> 31 ? 3.14159265358979323846 - angle : angle;
   const float r = with_sign_of(static_cast<float>(angle), y);
   return x != x ? x : (y != y ? y : r);
+}
+
+ONRT_SCALAR float atan_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double angle = first_quadrant(a > 3.5e38 ? 1.0 : a, a > 3.5e38 ? 0.0 : 1.0);
+  return x != x ? x : with_sign_of(static_cast<float>(angle), x);
+}
+
+ONRT_SCALAR float asin_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double inside = a <= 1.0 ? a : 0.0;
+  const double other = __builtin_sqrt((1.0 - inside) * (1.0 + inside));
+  const float y = with_sign_of(static_cast<float>(first_quadrant(inside, other)), x);
+  return x != x ? x : (a <= 1.0 ? y : kQuietNan);
+}
+
+ONRT_SCALAR float acos_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double inside = a <= 1.0 ? a : 0.0;
+  const double other = __builtin_sqrt((1.0 - inside) * (1.0 + inside));
+  const double angle = first_quadrant(other, inside);
+  const double turned = float_bits(x) >> 31 ? 3.14159265358979323846 - angle : angle;
+  return x != x ? x : (a <= 1.0 ? static_cast<float>(turned) : kQuietNan);
+}
+
+// ---- hyperbolic functions -----------------------------------------------------------------------
+
+ONRT_SCALAR float sinh_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double e = exp_f64(a);
+  const double z = a * a;
+  double p = 1.0 / 39916800.0;
+  p = p * z + 1.0 / 362880.0;
+  p = p * z + 1.0 / 5040.0;
+  p = p * z + 1.0 / 120.0;
+  p = p * z + 1.0 / 6.0;
+  const double y = a < 0.5 ? a + a * z * p : 0.5 * (e - 1.0 / e);
+  return x != x ? x : with_sign_of(static_cast<float>(y), x);
+}
+
+ONRT_SCALAR float cosh_f32(float x) {  // [f64]
+  const double e = exp_f64(abs_float(x));
+  return x != x ? x : static_cast<float>(0.5 * (e + 1.0 / e));
+}
+
+ONRT_SCALAR float asinh_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double large = log_f64(a + __builtin_sqrt(a * a + 1.0));
+  const float y = static_cast<float>(a < 1e-4 ? a - a * a * a * (1.0 / 6.0) : large);
+  return abs_float(x) < kInfinity ? with_sign_of(y, x) : x;
+}
+
+ONRT_SCALAR float acosh_f32(float x) {  // [f64]
+  const double d = x >= 1.0f && x < kInfinity ? x : 1.0f;
+  const float y = static_cast<float>(log_f64(d + __builtin_sqrt((d - 1.0) * (d + 1.0))));
+  const float special = x == kInfinity || x != x ? x : kQuietNan;
+  return x >= 1.0f && x < kInfinity ? y : special;
+}
+
+ONRT_SCALAR float atanh_f32(float x) {  // [f64]
+  const double a = abs_float(x);
+  const double inside = a < 1.0 ? a : 0.0;
+  const double large = 0.5 * log_f64((1.0 + inside) / (1.0 - inside));
+  const float y = static_cast<float>(a < 1e-4 ? a + a * a * a * (1.0 / 3.0) : large);
+  const float special = a == 1.0 ? kInfinity : kQuietNan;
+  return x != x ? x : with_sign_of(a < 1.0 ? y : special, x);
 }
 
 }  // namespace onrt::ncx

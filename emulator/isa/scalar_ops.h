@@ -340,6 +340,18 @@ ONRT_SCALAR T scalar_shift_right_arithmetic(T a, T b, int bits) {
   return static_cast<T>(value >> (count < last ? count : last));
 }
 
+// The upper half of the product of two elements of `bits` bits.
+template <class T>
+ONRT_SCALAR T scalar_multiply_high(T a, T b, int bits) {
+  if constexpr (sizeof(T) == 4) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    return static_cast<T>((static_cast<Wide>(a) * static_cast<Wide>(b)) >> bits);
+  } else {
+    __extension__ using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+    return static_cast<T>((static_cast<Wide>(a) * static_cast<Wide>(b)) >> bits);
+  }
+}
+
 // ---- conversion ---------------------------------------------------------------------------------
 
 // Float to integer: toward zero, saturating, NaN gives 0. `Target` is the memory type.

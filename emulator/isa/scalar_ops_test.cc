@@ -85,6 +85,14 @@ TEST(ScalarOps, UnaryFunctionsAreWithinTwoUlpsOfLibmOverAllExponents) {
       {ScalarOp::kSin, [](double x) { return std::sin(x); }},
       {ScalarOp::kCos, [](double x) { return std::cos(x); }},
       {ScalarOp::kTan, [](double x) { return std::tan(x); }},
+      {ScalarOp::kAcos, [](double x) { return std::acos(x); }},
+      {ScalarOp::kAcosh, [](double x) { return std::acosh(x); }},
+      {ScalarOp::kAsin, [](double x) { return std::asin(x); }},
+      {ScalarOp::kAsinh, [](double x) { return std::asinh(x); }},
+      {ScalarOp::kAtan, [](double x) { return std::atan(x); }},
+      {ScalarOp::kAtanh, [](double x) { return std::atanh(x); }},
+      {ScalarOp::kCosh, [](double x) { return std::cosh(x); }},
+      {ScalarOp::kSinh, [](double x) { return std::sinh(x); }},
   };
   for (const Function& function : functions) {
     double worst = 0;
@@ -101,6 +109,25 @@ TEST(ScalarOps, UnaryFunctionsAreWithinTwoUlpsOfLibmOverAllExponents) {
     }
     EXPECT_LE(worst, 2.0) << scalar_op_info(function.op).name << " at " << at;
   }
+}
+
+// By hand: the product in twice the bits, its upper half.
+TEST(ScalarOps, MultiplyHighGivesTheUpperHalf) {
+  const auto high = [](Dtype dtype, uint64_t a, uint64_t b) {
+    const Boxed operands[] = {box_bits(dtype, a), box_bits(dtype, b)};
+    uint64_t bits = 0;
+    store_boxed(dtype, evaluate(ScalarOp::kMulhi, dtype, dtype, operands, 0, 0), &bits);
+    return bits;
+  };
+  EXPECT_EQ(high(Dtype::kU8, 200, 3), 2u);
+  EXPECT_EQ(high(Dtype::kS8, 0x80, 0x80), 0x40u);  // -128 * -128 = 0x4000
+  EXPECT_EQ(high(Dtype::kS8, 0xff, 1), 0xffu);     // -1
+  EXPECT_EQ(high(Dtype::kU16, 0xffff, 0xffff), 0xfffeu);
+  EXPECT_EQ(high(Dtype::kS32, 0x7fffffff, 4), 1u);
+  EXPECT_EQ(high(Dtype::kU32, 0xffffffff, 0xffffffff), 0xfffffffeu);
+  EXPECT_EQ(high(Dtype::kU64, ~0ull, ~0ull), ~0ull - 1);
+  EXPECT_EQ(high(Dtype::kS64, ~0ull, 5), ~0ull);
+  EXPECT_EQ(high(Dtype::kS64, 1ull << 62, 8), 2u);
 }
 
 TEST(ScalarOps, LogisticIsTwoUlpsFromItsNearestFloat) {

@@ -69,6 +69,22 @@ float float_unary(ScalarOp op, float x, uint64_t immediate) {
       return trigonometric_f32<Trigonometric::kCos>(x);
     case ScalarOp::kTan:
       return trigonometric_f32<Trigonometric::kTan>(x);
+    case ScalarOp::kAcos:
+      return acos_f32(x);
+    case ScalarOp::kAcosh:
+      return acosh_f32(x);
+    case ScalarOp::kAsin:
+      return asin_f32(x);
+    case ScalarOp::kAsinh:
+      return asinh_f32(x);
+    case ScalarOp::kAtan:
+      return atan_f32(x);
+    case ScalarOp::kAtanh:
+      return atanh_f32(x);
+    case ScalarOp::kCosh:
+      return cosh_f32(x);
+    case ScalarOp::kSinh:
+      return sinh_f32(x);
     case ScalarOp::kFloor:
       return scalar_floor(x);
     case ScalarOp::kCeil:
@@ -106,6 +122,8 @@ T integer_op(ScalarOp op, T a, T b, int bits) {
       return scalar_shift_right_arithmetic(a, b, bits);
     case ScalarOp::kShiftRightLogical:
       return scalar_shift_right_logical(a, b, bits);
+    case ScalarOp::kMulhi:
+      return scalar_multiply_high(a, b, bits);
     default:
       return a;
   }

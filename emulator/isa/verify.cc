@@ -651,6 +651,53 @@ class Verifier {
 
   Status check(const Call& op, size_t block) const { return check_block(op.block, block); }
 
+  Status check_all(std::span<const View> views, Access access, std::string_view what) const {
+    for (size_t i = 0; i < views.size(); ++i) {
+      ONRT_RETURN_IF_ERROR(check_view(views[i], access).annotate(format("{} {}", what, i)));
+    }
+    return ok_status();
+  }
+
+  Status check(const Sort& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_all(op.inputs, Access::kRead, "input"));
+    ONRT_RETURN_IF_ERROR(check_all(op.outputs, Access::kWrite, "output"));
+    ONRT_RETURN_IF_ERROR(verify_sort(op));
+    std::vector<Dtype> pairs;
+    for (const View& view : op.inputs) {
+      pairs.insert(pairs.end(), 2, view.dtype);
+    }
+    constexpr Dtype kResult[] = {Dtype::kPred};
+    return check_micro(op.comparator, pairs, kResult, 0, "comparator");
+  }
+
+  Status check(const ReduceWindow& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_all(op.inputs, Access::kRead, "input"));
+    ONRT_RETURN_IF_ERROR(check_all(op.outputs, Access::kWrite, "output"));
+    for (const Reduce::Accumulator& accumulator : op.accumulators) {
+      ONRT_RETURN_IF_ERROR(check_scalar(accumulator.init, "initial value"));
+    }
+    ONRT_RETURN_IF_ERROR(verify_reduce_window(op));
+    if (op.general.results.empty()) {
+      return ok_status();
+    }
+    const std::vector<Dtype> types = types_of(op.inputs);
+    std::vector<Dtype> pairs = types;
+    pairs.insert(pairs.end(), types.begin(), types.end());
+    return check_micro(op.general, pairs, types, 0, "combiner");
+  }
+
+  Status check(const SelectScatter& op, size_t) const {
+    ONRT_RETURN_IF_ERROR(check_view(op.operand, Access::kRead).annotate("operand"));
+    ONRT_RETURN_IF_ERROR(check_view(op.source, Access::kRead).annotate("source"));
+    ONRT_RETURN_IF_ERROR(check_scalar(op.init, "initial value"));
+    ONRT_RETURN_IF_ERROR(check_view(op.output, Access::kWrite).annotate("output"));
+    ONRT_RETURN_IF_ERROR(verify_select_scatter(op));
+    const Dtype pair[] = {op.operand.dtype, op.operand.dtype};
+    constexpr Dtype kSelected[] = {Dtype::kPred};
+    ONRT_RETURN_IF_ERROR(check_micro(op.select, pair, kSelected, 0, "select"));
+    return check_micro(op.scatter, pair, std::span(pair).first(1), 0, "scatter");
+  }
+
   const Program& program_;
   mutable std::vector<size_t> nesting_;  // by block; filled while the blocks are checked
 };

@@ -87,6 +87,23 @@ void for_each_view(const Payload& payload, Function function) {
     void operator()(const Loop& op) const { f(op.predicate); }
     void operator()(const If& op) const { f(op.selector); }
     void operator()(const Call&) const {}
+    void operator()(const Sort& op) const {
+      list(op.inputs);
+      list(op.outputs);
+    }
+    void operator()(const ReduceWindow& op) const {
+      list(op.inputs);
+      for (const Reduce::Accumulator& accumulator : op.accumulators) {
+        f(accumulator.init);
+      }
+      list(op.outputs);
+    }
+    void operator()(const SelectScatter& op) const {
+      f(op.operand);
+      f(op.source);
+      f(op.init);
+      f(op.output);
+    }
   };
   std::visit(Visitor{function, all}, payload);
 }

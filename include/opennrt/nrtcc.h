@@ -101,6 +101,8 @@ typedef enum {
   NRTCC_ATTR_EPSILON = 32,   /* batch-norm: data = one f32; DIMENSIONS: the feature dimension */
   NRTCC_ATTR_NAME = 33,      /* any: data = instruction name, for messages and profiles */
   NRTCC_ATTR_SOURCE = 34,    /* any: data = "op_name file:line", for messages and profiles */
+  NRTCC_ATTR_K = 35,         /* topk: ints[0] */
+  NRTCC_ATTR_LARGEST = 36,   /* topk: the largest elements, not the smallest; no payload */
   NRTCC_ATTR_TRIANGLE = 40 /* triangular-solve: left side, lower, unit diagonal, transpose a (1 no,
                               2 transposed, 3 adjoint); cholesky: lower */
 } nrtcc_attr_key_t;

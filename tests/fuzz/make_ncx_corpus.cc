@@ -130,15 +130,68 @@ ncx::Payload move(ProgramBuilder& builder, Program& program, uint32_t kind) {
   }
 }
 
+ncx::Payload sort(ProgramBuilder& builder, Program& program) {
+  ncx::Sort op;
+  const Dtype type = builder.any_type();
+  op.inputs = {builder.view(program, type, kDims, SlotUsage::kInput)};
+  op.outputs = {builder.view(program, type, kDims, SlotUsage::kOutput),
+                builder.view(program, Dtype::kU32, kDims, SlotUsage::kOutput)};
+  op.dimension = static_cast<uint8_t>(builder.below(2));
+  const ncx::ScalarOp compare =
+      builder.below(2) == 0 ? ncx::ScalarOp::kCompareLt : ncx::ScalarOp::kCompareLe;
+  op.comparator = {{{compare, Dtype::kPred, {0, 1, 0}, 0}}, {2}};
+  return op;
+}
+
+// 3 x 5 windows of 2 x 3 with padding, or running folds.
+std::vector<ncx::WindowDimension> window(ProgramBuilder& builder) {
+  if (builder.below(2) == 0) {
+    return {{2, 2, 0, 1, 1}, {3, 1, 1, 1, 1}};
+  }
+  return {{6, 1, 5, 1, 1}, {}};
+}
+
+ncx::Payload reduce_window(ProgramBuilder& builder, Program& program) {
+  ncx::ReduceWindow op;
+  const Dtype type = builder.any_float();
+  op.window = window(builder);
+  const int64_t windows[] = {op.window[0].size == 2 ? 3 : 6, 5};
+  op.inputs = {builder.view(program, type, kDims, SlotUsage::kInput)};
+  op.accumulators = {
+      {type, ncx::ScalarOp::kMaximum, builder.view(program, type, {}, SlotUsage::kInput)}};
+  if (builder.below(2) == 0) {
+    op.general = {{{ncx::ScalarOp::kAdd, type, {0, 1, 0}, 0}}, {2}};
+  }
+  op.outputs = {builder.view(program, type, windows, SlotUsage::kOutput)};
+  return op;
+}
+
+ncx::Payload select_scatter(ProgramBuilder& builder, Program& program) {
+  ncx::SelectScatter op;
+  const Dtype type = builder.any_type();
+  op.window = {{2, 2, 0, 1, 1}, {3, 1, 1, 1, 1}};
+  const int64_t windows[] = {3, 5};
+  op.operand = builder.view(program, type, kDims, SlotUsage::kInput);
+  op.source = builder.view(program, type, windows, SlotUsage::kInput);
+  op.init = builder.view(program, type, {}, SlotUsage::kInput);
+  op.output = builder.view(program, type, kDims, SlotUsage::kOutput);
+  op.select = {{{ncx::ScalarOp::kCompareGe, Dtype::kPred, {0, 1, 0}, 0}}, {2}};
+  op.scatter = {{{ncx::ScalarOp::kMaximum, type, {0, 1, 0}, 0}}, {2}};
+  return op;
+}
+
 int write_corpus(const std::string& folder) {
   std::mt19937 random(1);
-  for (uint32_t i = 0; i < 44; ++i) {
+  for (uint32_t i = 0; i < 56; ++i) {
     ProgramBuilder builder(random);
     Program program;
     program.semaphores = 2;
     program.names = {"seed"};
     program.blocks.resize(1);
-    const ncx::Payload payload = i >= 40      ? linear_algebra(builder, program)
+    const ncx::Payload payload = i >= 52      ? select_scatter(builder, program)
+                                 : i >= 48    ? reduce_window(builder, program)
+                                 : i >= 44    ? sort(builder, program)
+                                 : i >= 40    ? linear_algebra(builder, program)
                                  : i >= 36    ? convolution(builder, program)
                                  : i % 9 == 0 ? eltwise(builder, program)
                                  : i % 9 == 1 ? reduce(builder, program)

@@ -28,6 +28,10 @@ using MoveKernel = void (*)(void* out, const void* in, int64_t stride, size_t n)
 // reduce_order.h; 0 < n <= kReduceChunk.
 using FoldKernel = void (*)(void* out, const void* x, size_t n, size_t rows, int64_t row_stride);
 
+// out[i] = the values x[offsets[k] + i * stride], k < count, combined in the order of k.
+using TapsKernel = void (*)(void* out, const void* x, const int64_t* offsets, size_t count,
+                            int64_t stride, size_t n);
+
 inline constexpr size_t kDtypeNumbers = 32;  // larger than any Dtype number
 
 struct KernelTable {
@@ -46,6 +50,9 @@ struct KernelTable {
   OpKernel select64 = nullptr;
   // By combiner and register class; null for ops that combine nothing.
   std::array<std::array<FoldKernel, ncx::kRegisterClasses>, ncx::kScalarOps> fold{};
+  std::array<std::array<TapsKernel, ncx::kRegisterClasses>, ncx::kScalarOps> fold_taps{};
+  // out[0] = a[0]; out[i] = combine(out[i - 1], a[i]).
+  std::array<std::array<OpKernel, ncx::kRegisterClasses>, ncx::kScalarOps> scan{};
 };
 
 // The table of a level that runs here.

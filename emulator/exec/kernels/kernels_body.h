@@ -159,6 +159,7 @@ void add_integer(KernelTable& table) {
       ONRT_BINARY(T, T, ncx::scalar_shift_right_arithmetic(x, y, static_cast<int>(imm))));
   set(ScalarOp::kShiftRightLogical,
       ONRT_BINARY(T, T, ncx::scalar_shift_right_logical(x, y, static_cast<int>(imm))));
+  set(ScalarOp::kMulhi, ONRT_BINARY(T, T, ncx::scalar_multiply_high(x, y, static_cast<int>(imm))));
 }
 
 void add_float(KernelTable& table) {
@@ -178,6 +179,14 @@ void add_float(KernelTable& table) {
   set(ScalarOp::kSin, trigonometric_loop<Trigonometric::kSin>);
   set(ScalarOp::kCos, trigonometric_loop<Trigonometric::kCos>);
   set(ScalarOp::kTan, trigonometric_loop<Trigonometric::kTan>);
+  set(ScalarOp::kAcos, ONRT_UNARY(float, ncx::acos_f32(x)));
+  set(ScalarOp::kAcosh, ONRT_UNARY(float, ncx::acosh_f32(x)));
+  set(ScalarOp::kAsin, ONRT_UNARY(float, ncx::asin_f32(x)));
+  set(ScalarOp::kAsinh, ONRT_UNARY(float, ncx::asinh_f32(x)));
+  set(ScalarOp::kAtan, ONRT_UNARY(float, ncx::atan_f32(x)));
+  set(ScalarOp::kAtanh, ONRT_UNARY(float, ncx::atanh_f32(x)));
+  set(ScalarOp::kCosh, ONRT_UNARY(float, ncx::cosh_f32(x)));
+  set(ScalarOp::kSinh, ONRT_UNARY(float, ncx::sinh_f32(x)));
   set(ScalarOp::kFloor, ONRT_UNARY(float, ncx::scalar_floor(x)));
   set(ScalarOp::kCeil, ONRT_UNARY(float, ncx::scalar_ceil(x)));
   set(ScalarOp::kRoundNearestEven, ONRT_UNARY(float, ncx::scalar_round_even(x)));
@@ -420,20 +429,73 @@ void fold_loop(void* out, const void* in, size_t n, size_t rows, int64_t row_str
   }
 }
 
+// Part by part, so that the running values stay close while the taps are walked.
+template <ScalarOp kOp, class T>
+void taps_loop(void* out, const void* in, const int64_t* offsets, size_t count, int64_t stride,
+               size_t n) {
+  constexpr size_t kPart = 64;
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(in);
+  for (size_t begin = 0; begin < n; begin += kPart) {
+    const size_t m = n - begin < kPart ? n - begin : kPart;
+    const T* part = x + static_cast<int64_t>(begin) * stride;
+    T acc[kPart];
+    for (size_t k = 0; k < count; ++k) {
+      const T* y = part + offsets[k];
+      if (k == 0) {
+        for (size_t i = 0; i < m; ++i) {
+          acc[i] = y[static_cast<int64_t>(i) * stride];
+        }
+      } else if (stride == 1) {
+        for (size_t i = 0; i < m; ++i) {
+          acc[i] = combine_scalar<kOp>(acc[i], y[i]);
+        }
+      } else if (stride == 2) {
+        for (size_t i = 0; i < m; ++i) {
+          acc[i] = combine_scalar<kOp>(acc[i], y[2 * i]);
+        }
+      } else {
+        for (size_t i = 0; i < m; ++i) {
+          acc[i] = combine_scalar<kOp>(acc[i], y[static_cast<int64_t>(i) * stride]);
+        }
+      }
+    }
+    std::memcpy(o + begin, acc, m * sizeof(T));
+  }
+}
+
+template <ScalarOp kOp, class T>
+void scan_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t) {
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(a);
+  T acc = x[0];
+  o[0] = acc;
+  for (size_t i = 1; i < n; ++i) {
+    acc = combine_scalar<kOp>(acc, x[i]);
+    o[i] = acc;
+  }
+}
+
+template <ScalarOp kOp, RegisterClass kClass>
+void add_combiner(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  const auto op = static_cast<size_t>(kOp);
+  const auto reg = static_cast<size_t>(kClass);
+  table.fold[op][reg] = fold_loop<kOp, T>;
+  table.fold_taps[op][reg] = taps_loop<kOp, T>;
+  table.scan[op][reg] = scan_loop<kOp, T>;
+}
+
 template <RegisterClass kClass>
 void add_folds(KernelTable& table) {
-  using T = RegisterType<kClass>;
-  const auto set = [&](ScalarOp op, FoldKernel kernel) {
-    table.fold[static_cast<size_t>(op)][static_cast<size_t>(kClass)] = kernel;
-  };
-  set(ScalarOp::kAdd, fold_loop<ScalarOp::kAdd, T>);
-  set(ScalarOp::kMultiply, fold_loop<ScalarOp::kMultiply, T>);
-  set(ScalarOp::kMaximum, fold_loop<ScalarOp::kMaximum, T>);
-  set(ScalarOp::kMinimum, fold_loop<ScalarOp::kMinimum, T>);
-  if constexpr (!ncx::kIsFloat<T>) {
-    set(ScalarOp::kAnd, fold_loop<ScalarOp::kAnd, T>);
-    set(ScalarOp::kOr, fold_loop<ScalarOp::kOr, T>);
-    set(ScalarOp::kXor, fold_loop<ScalarOp::kXor, T>);
+  add_combiner<ScalarOp::kAdd, kClass>(table);
+  add_combiner<ScalarOp::kMultiply, kClass>(table);
+  add_combiner<ScalarOp::kMaximum, kClass>(table);
+  add_combiner<ScalarOp::kMinimum, kClass>(table);
+  if constexpr (!ncx::kIsFloat<RegisterType<kClass>>) {
+    add_combiner<ScalarOp::kAnd, kClass>(table);
+    add_combiner<ScalarOp::kOr, kClass>(table);
+    add_combiner<ScalarOp::kXor, kClass>(table);
   }
 }
 

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "emulator/isa/encoding.h"
 #include "emulator/isa/reduce_order.h"
 #include "emulator/isa/scalar_value.h"
+#include "emulator/isa/sort_order.h"
+#include "emulator/isa/window_order.h"
 
 namespace onrt::testing {
 namespace {
@@ -465,6 +468,130 @@ void run(const ncx::DynamicSlice& op, Memory& memory) {
 }
 void run(const ncx::DynamicUpdateSlice& op, Memory& memory) {
   copy_window(op.destination, op.update, op.starts, false, memory);
+}
+
+void run(const ncx::Sort& op, Memory& memory) {
+  const size_t d = op.dimension;
+  const View& first = op.inputs[0];
+  std::vector<Dtype> types;
+  for (const View& view : op.inputs) {
+    types.insert(types.end(), 2, view.dtype);
+  }
+  std::vector<int64_t> rows(first.dims.begin(), first.dims.begin() + first.rank);
+  const int64_t length = rows[d];
+  rows[d] = length == 0 ? 0 : 1;
+  for_each_index(rows, [&](const int64_t* row) {
+    std::vector<int64_t> at(row, row + first.rank);
+    const auto value = [&](const View& view, int64_t i) {
+      at[d] = i;
+      return load(view, memory, at.data());
+    };
+    std::vector<int64_t> order(static_cast<size_t>(length));
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<int64_t> spare(order.size());
+    ncx::sort_in_order(order.data(), spare.data(), length, [&](int64_t a, int64_t b) {
+      std::vector<Boxed> pairs;
+      for (const View& view : op.inputs) {
+        pairs.push_back(value(view, a));
+        pairs.push_back(value(view, b));
+      }
+      return apply(op.comparator, types, pairs, nullptr)[0] != 0;
+    });
+    for (size_t k = 0; k < op.outputs.size(); ++k) {
+      const View& output = op.outputs[k];
+      for (int64_t i = 0; i < output.dims[d]; ++i) {
+        const int64_t from = order[static_cast<size_t>(i)];
+        at[d] = from;
+        const std::byte* source = k < op.inputs.size() ? element(op.inputs[k], memory, at.data())
+                                                       : reinterpret_cast<const std::byte*>(&from);
+        at[d] = i;
+        std::memcpy(element(output, memory, at.data()), source, dtype_bytes(output.dtype));
+      }
+    }
+  });
+}
+
+// Calls f(index in the operand) for the elements of window `window_index`, row-major.
+template <class F>
+void for_each_place(const std::vector<ncx::WindowDimension>& window, const View& operand,
+                    const int64_t* window_index, F f) {
+  std::vector<int64_t> sizes;
+  for (const auto& dimension : window) {
+    sizes.push_back(dimension.size);
+  }
+  for_each_index(sizes, [&](const int64_t* place) {
+    int64_t at[ncx::kMaxRank] = {};
+    for (size_t d = 0; d < window.size(); ++d) {
+      const ncx::WindowDimension& w = window[d];
+      const int64_t dilated =
+          window_index[d] * w.stride - w.padding_low + place[d] * w.window_dilation;
+      at[d] = dilated / w.base_dilation;
+      if (dilated < 0 || dilated % w.base_dilation != 0 || at[d] >= operand.dims[d]) {
+        return;
+      }
+    }
+    f(at);
+  });
+}
+
+void run(const ncx::ReduceWindow& op, Memory& memory) {
+  const View& windows = op.outputs[0];
+  const std::span<const int64_t> dims(windows.dims.data(), windows.rank);
+  const bool backward =
+      ncx::folds_backward(op.window, {op.inputs[0].dims.data(), op.inputs[0].rank}, dims);
+  ncx::Reduce reduce;  // for combine()
+  reduce.accumulators = op.accumulators;
+  reduce.general = op.general;
+  const auto step = [&](const Tuple& a, const Tuple& b) { return combine(reduce, a, b); };
+  for_each_index(dims, [&](const int64_t* index) {
+    std::vector<Tuple> values;
+    for_each_place(op.window, op.inputs[0], index, [&](const int64_t* at) {
+      Tuple& value = values.emplace_back();
+      for (const View& view : op.inputs) {
+        value.values.push_back(load(view, memory, at));
+      }
+    });
+    Tuple total;
+    for (const auto& accumulator : op.accumulators) {
+      total.values.push_back(load(accumulator.init, memory, nullptr));
+    }
+    if (!values.empty()) {
+      total = step(total, ncx::fold_window(values.data(), static_cast<int64_t>(values.size()),
+                                           backward, step));
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      ncx::store_boxed(op.outputs[i].dtype, ncx::settle_boxed(op.outputs[i].dtype, total.values[i]),
+                       element(op.outputs[i], memory, index));
+    }
+  });
+}
+
+void run(const ncx::SelectScatter& op, Memory& memory) {
+  const Dtype type = op.operand.dtype;
+  const std::vector<Dtype> types = {type, type};
+  const Boxed init = load(op.init, memory, nullptr);
+  for_each_index({op.output.dims.data(), op.output.rank}, [&](const int64_t* index) {
+    ncx::store_boxed(type, init, element(op.output, memory, index));
+  });
+  for_each_index({op.source.dims.data(), op.source.rank}, [&](const int64_t* index) {
+    bool any = false;
+    std::vector<int64_t> selected;
+    Boxed best = 0;
+    for_each_place(op.window, op.operand, index, [&](const int64_t* at) {
+      const Boxed value = load(op.operand, memory, at);
+      if (!any || apply(op.select, types, {best, value}, nullptr)[0] == 0) {
+        selected.assign(at, at + op.operand.rank);
+        best = value;
+        any = true;
+      }
+    });
+    if (any) {
+      std::byte* target = element(op.output, memory, selected.data());
+      const std::vector<Boxed> pair = {ncx::load_boxed(type, target),
+                                       load(op.source, memory, index)};
+      ncx::store_boxed(type, apply(op.scatter, types, pair, nullptr)[0], target);
+    }
+  });
 }
 
 template <class Op>
