@@ -24,16 +24,16 @@ struct Sizes {
 
 // Outputs may lie anywhere: there need not be an input that they meet.
 void add_axis(ProgramBuilder& builder, Sizes& sizes, int64_t most) {
-  const auto upto = [&](int64_t limit) { return 1 + builder.below(static_cast<uint32_t>(limit)); };
+  const auto up_to = [&](int64_t limit) { return 1 + builder.below(static_cast<uint32_t>(limit)); };
   ncx::Conv::Axis axis;
-  axis.stride = builder.below(3) == 0 ? upto(3) : 1;
-  axis.dilation = builder.below(3) == 0 ? upto(3) : 1;
-  axis.base_dilation = builder.below(3) == 0 ? upto(4) : 1;
+  axis.stride = builder.below(3) == 0 ? up_to(3) : 1;
+  axis.dilation = builder.below(3) == 0 ? up_to(3) : 1;
+  axis.base_dilation = builder.below(3) == 0 ? up_to(4) : 1;
   axis.low = static_cast<int64_t>(builder.below(7)) - 3;
   sizes.axes.push_back(axis);
-  sizes.in.push_back(builder.below(20) == 0 ? 0 : upto(most));
-  sizes.window.push_back(builder.below(20) == 0 ? 0 : upto(4));
-  sizes.out.push_back(upto(most));
+  sizes.in.push_back(builder.below(20) == 0 ? 0 : up_to(most));
+  sizes.window.push_back(builder.below(20) == 0 ? 0 : up_to(4));
+  sizes.out.push_back(up_to(most));
 }
 
 Sizes random_sizes(ProgramBuilder& builder) {

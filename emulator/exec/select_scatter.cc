@@ -23,9 +23,9 @@ size_t index_of(ncx::RegisterClass reg) { return static_cast<size_t>(reg); }
 
 MicroPlan plan_pair(const ncx::MicroProgram& program, Dtype type, const KernelTable& kernels) {
   const Dtype types[] = {type, type};
-  constexpr bool kYes[] = {true, true};
-  constexpr bool kNo[] = {false, false};
-  return plan_micro(program, {types, kYes, kNo, {kNo, 1}}, kernels);
+  constexpr bool kTrue[] = {true, true};
+  constexpr bool kFalse[] = {false, false};
+  return plan_micro(program, {types, kTrue, kFalse, {kFalse, 1}}, kernels);
 }
 
 class SelectScatterExecutor final : public Executor {

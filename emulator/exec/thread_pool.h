@@ -22,7 +22,7 @@ namespace onrt {
 
 // Thread-safe: several threads may call parallel_for() at once. In a forked child the pool has no
 // workers left; parallel_for() then runs every chunk on the calling thread.
-class ThreadPool {
+class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): signal_ has its own line
  public:
   // `threads` includes the thread that calls parallel_for(); values below 1 count as 1. Where the
   // system refuses a thread (ulimit -u, ulimit -v), the pool has those that it got: see threads().

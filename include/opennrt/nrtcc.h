@@ -76,9 +76,9 @@ typedef enum {
   NRTCC_ATTR_RHS_CONTRACTING = 9,
   NRTCC_ATTR_LHS_BATCH = 10,
   NRTCC_ATTR_RHS_BATCH = 11,
-  NRTCC_ATTR_CALLED = 12,      /* ints: computation ids; while: condition, body; conditional: the
-                                  branches */
-  NRTCC_ATTR_OFFSET_DIMS = 13, /* gather: ints; scatter: update_window_dims */
+  NRTCC_ATTR_CALLED = 12,         /* ints: computation ids; while: condition, body; conditional: the
+                                     branches */
+  NRTCC_ATTR_OFFSET_DIMS = 13,    /* gather: ints; scatter: update_window_dims */
   NRTCC_ATTR_COLLAPSED_DIMS = 14, /* gather: collapsed_slice_dims; scatter: inserted_window_dims */
   NRTCC_ATTR_INDEX_MAP = 15, /* gather: start_index_map; scatter: scatter_dims_to_operand_dims */
   NRTCC_ATTR_INDEX_VECTOR_DIM = 16, /* ints[0] */

@@ -220,7 +220,7 @@ def test_training_step_of_a_unet_block(runtime: Runtime) -> None:
     check(runtime, train(loss), parameters, x, target, tolerance=1e-4)
 
 
-# ---- opcodes that JAX's CPU backend has other words for --------------------------------------------
+# ---- opcodes that JAX's CPU backend has other words for ----------------------------------
 
 
 def run_module(
