@@ -59,8 +59,11 @@ ConvFill::ConvFill(const ConvMatrix& matrix, const void* data, const gemm_detail
   const auto dtype = static_cast<Dtype>(m_.dtype);
   plain_ = dtype_bytes(dtype) == m_.element_bytes && dtype != Dtype::kF64;
   positions_merge_ = false;
+  positions_run_ = false;
   if (m_.axis_count > 0) {
     const ConvMatrix::Axis& last = m_.axes[m_.axis_count - 1];
+    positions_run_ = m_.features > 1 && m_.feature_stride != 1 && last.phase.dilation == 1 &&
+                     last.in_stride == 1 && last.phase.size > 1;
     positions_merge_ =
         last.phase.dilation < (int64_t{1} << 20) &&
         static_cast<uint64_t>(last.phase.dilation) * static_cast<uint64_t>(last.in_stride) ==
@@ -166,31 +169,93 @@ void ConvFill::read_segment(const Segment& segment, const Coordinates& at, uint6
     read(offset + segment.offset, m_.feature_stride, segment.count, to);
     return;
   }
-  // The edge of the input crosses the segment: position by position.
-  uint64_t from = offset + segment.offset;
-  int64_t count = std::min(segment.count, m_.features - segment.first_feature);
-  int64_t done = 0;
-  for (int64_t c = first; done < segment.count; c += axis.phase.dilation) {
-    if (c >= 0 && c < axis.phase.in) {
-      read(from, m_.feature_stride, count, to + done * width);
-    } else {
-      zero(count, to + done * width);
+  // The edge of the input crosses the segment, whose positions [low, high) are inside. A segment of
+  // several positions reads elements at equal distances.
+  const int64_t dilation = axis.phase.dilation;
+  const int64_t own = std::min(segment.count, m_.features - segment.first_feature);
+  const auto before = [&](int64_t position) {
+    return position == 0 ? 0 : std::min(segment.count, own + (position - 1) * m_.features);
+  };
+  const int64_t low = before(first >= 0 ? 0 : (-first + dilation - 1) / dilation);
+  const int64_t high = std::max(
+      low, first >= axis.phase.in ? 0 : before((axis.phase.in - 1 - first) / dilation + 1));
+  zero(low, to);
+  if (high > low) {
+    read(offset + segment.offset +
+             static_cast<uint64_t>(low) * static_cast<uint64_t>(m_.feature_stride),
+         m_.feature_stride, high - low, to + low * width);
+  }
+  zero(segment.count - high, to + high * width);
+}
+
+// One line whose positions along the innermost axis lie side by side, but not its features: feature
+// by feature.
+void ConvFill::along_positions(const Coordinates& at, uint64_t offset, int64_t k, int64_t depth,
+                               std::byte* to) const {
+  alignas(8) std::array<std::byte, ncx::kDotBlock * 8> values;
+  const size_t inner = m_.axis_count - 1;
+  const ConvMatrix::Axis& last = m_.axes[inner];
+  for (int64_t f = 0; f < m_.features; ++f) {
+    int64_t p = k <= f ? 0 : (k - f + m_.features - 1) / m_.features;
+    while (p * m_.features + f < k + depth) {
+      Segment segment;
+      int64_t rest = p / last.phase.size;
+      const int64_t index = p % last.phase.size;
+      segment.offset = offset + static_cast<uint64_t>(f) * static_cast<uint64_t>(m_.feature_stride);
+      for (size_t d = inner; d-- > 0;) {
+        const ConvMatrix::Axis& axis = m_.axes[d];
+        segment.coordinate[d] = rest % axis.phase.size * axis.phase.dilation - axis.phase.low;
+        rest /= axis.phase.size;
+        segment.offset +=
+            static_cast<uint64_t>(segment.coordinate[d]) * static_cast<uint64_t>(axis.in_stride);
+      }
+      const int64_t left = (k + depth - p * m_.features - f - 1) / m_.features + 1;
+      const int64_t count = std::min(last.phase.size - index, left);
+      const int64_t first = index * last.phase.dilation - last.phase.low;  // without the line's own
+      const int64_t c = first + at[inner];
+      const int64_t dilation = last.phase.dilation;
+      const bool outside = !inside(segment, at, inner) || c >= last.phase.in;
+      const int64_t low = c >= 0 ? 0 : std::min(count, (-c + dilation - 1) / dilation);
+      const int64_t high =
+          outside ? low : std::max(low, std::min(count, (last.phase.in - 1 - c) / dilation + 1));
+      std::memset(values.data(), 0, static_cast<size_t>(count) * m_.element_bytes);
+      if (high > low) {
+        const auto step = static_cast<uint64_t>(last.in_stride);
+        read(segment.offset + static_cast<uint64_t>(first + low * dilation) * step, 1, high - low,
+             values.data() + static_cast<size_t>(low) * m_.element_bytes);
+      }
+      spread(values.data(), count,
+             to + (p * m_.features + f - k) * static_cast<int64_t>(m_.element_bytes));
+      p += count;
     }
-    done += count;
-    from += static_cast<uint64_t>(count) * static_cast<uint64_t>(m_.feature_stride);
-    count = std::min(m_.features, segment.count - done);
+  }
+}
+
+// values[0..count) to every features-th element.
+void ConvFill::spread(const std::byte* values, int64_t count, std::byte* to) const {
+  if (m_.element_bytes == 4) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * m_.features * 4, values + i * 4, 4);
+    }
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * m_.features * 8, values + i * 8, 8);
+    }
   }
 }
 
 void ConvFill::along(int64_t line, int64_t lines, int64_t k, int64_t depth, int64_t width,
                      void* to) const {
   std::array<Segment, ncx::kDotBlock> segments;
-  const size_t count = make_segments(k, depth, true, segments.data());
+  const size_t count = positions_run_ ? 0 : make_segments(k, depth, true, segments.data());
   const auto bytes = static_cast<int64_t>(m_.element_bytes);
   auto* row = static_cast<std::byte*>(to);
   for (int64_t i = 0; i < lines; ++i, row += width * bytes) {
     Coordinates at{};
     const uint64_t offset = locate(line + i, at);
+    if (positions_run_ && depth > 0) {
+      along_positions(at, offset, k, depth, row);
+    }
     std::byte* next = row;
     for (size_t s = 0; s < count; ++s) {
       read_segment(segments[s], at, offset, next);

@@ -226,6 +226,7 @@ class GroupedConv final : public Executor {
         if (hole_ || feature_ == op.input.dims[2]) {
           feature_ = 0;
           ++position_;
+          advance();
         }
       }
       return count;
@@ -234,22 +235,31 @@ class GroupedConv final : public Executor {
    private:
     // Finds the element of the input that the kernel's position meets.
     void place() {
-      int64_t position = position_;
       hole_ = false;
       inside_ = true;
       at_ = 0;
       int64_t stride = 1;
       for (size_t d = conv_.op_.axes.size(); d-- > 0;) {
         const ncx::Conv::Axis& axis = conv_.op_.axes[d];
-        const int64_t size = conv_.op_.kernel.dims[3 + d];
         const int64_t in = conv_.op_.input.dims[3 + d];
-        const int64_t c = start_[d] + position % size * axis.dilation;
-        position /= size;
-        hole_ = hole_ || c % axis.base_dilation != 0;
-        const int64_t element = c / axis.base_dilation;
+        const int64_t c = start_[d] + index_[d] * axis.dilation;
+        int64_t element = c;
+        if (axis.base_dilation != 1) {
+          hole_ = hole_ || c % axis.base_dilation != 0;
+          element = c / axis.base_dilation;
+        }
         inside_ = inside_ && c >= 0 && element < in;
         at_ += inside_ ? element * stride : 0;
         stride *= in;
+      }
+    }
+
+    void advance() {
+      for (size_t d = conv_.op_.axes.size(); d-- > 0;) {
+        if (++index_[d] < conv_.op_.kernel.dims[3 + d]) {
+          return;
+        }
+        index_[d] = 0;
       }
     }
 
@@ -260,6 +270,7 @@ class GroupedConv final : public Executor {
     int64_t result_;
     int64_t batch_ = 0;
     std::array<int64_t, kMaxConvAxes> start_{};
+    std::array<int64_t, kMaxConvAxes> index_{};
     int64_t position_ = 0;
     int64_t feature_ = 0;
     int64_t at_ = 0;
