@@ -28,6 +28,7 @@ constexpr int64_t kDepth = ncx::kDotBlock;
 constexpr int64_t kTileElements = 1 << 17;
 constexpr int64_t kSmallKernel = 1 << 18;     // elements that stay in the second cache
 constexpr int64_t kItemWork = 1 << 20;        // multiplications worth a thread's attention
+constexpr int64_t kShortRun = 8;              // neighbouring elements that are hardly worth a call
 constexpr int64_t kPositionColumns = 256;     // positions that are columns at once
 constexpr int64_t kPackedElements = 1 << 22;  // of kernels that are packed before a round
 constexpr size_t kMostCachedPhases = 64;
@@ -62,7 +63,7 @@ struct Phase {
   int64_t line_count = 0;
   int64_t terms = 0;
   bool feature_columns = true;
-  bool along = true;       // lines are read along their terms
+  bool along = true;       // lines are read along their terms; features are columns then
   int64_t width = kPanel;  // of the packed kernel's panels
   int64_t panels = 0;
   int64_t strip = 1;  // lines in a register tile if features are columns
@@ -197,7 +198,7 @@ class ConvExecutor final : public Executor {
     ConvMatrix& m = phase.matrix;
     const int64_t batch = op_.input.dims[1];
     const int64_t features = op_.kernel.dims[2];
-    const bool batch_last = batch > 1 && op_.input.strides[1] == 1;
+    const bool batch_last = batch >= kShortRun && op_.input.strides[1] == 1;
     std::vector<int64_t> dims;
     std::vector<Strides> strides(strides_.size());
     const auto add_loop = [&](int64_t size, int axis, int64_t in_stride, int64_t out_step) {
@@ -227,12 +228,12 @@ class ConvExecutor final : public Executor {
     }
     phase.features = make_nest({&features, 1}, strides, LoopOrder::kKept);
     phase.line_count = m.lines();
-    phase.along = (m.features > 1 && m.feature_stride == 1) ||
-                  (!batch_last && m.loops[m.loop_count - 1].size < 4);
-    const int64_t out_feature_stride = op_.outputs[0].strides[2];
-    phase.feature_columns =
-        phase.along ? features >= kPanel / 2 || phase.line_count < kPanel
-                    : phase.line_count < kPanel || (features >= kPanel && out_feature_stride == 1);
+    const int64_t inner = m.loops[m.loop_count - 1].size;
+    const int64_t window = m.axis_count == 0 ? 1 : m.axes[m.axis_count - 1].phase.size;
+    phase.along = (m.features > 1 && m.feature_stride == 1) || inner < 4 ||
+                  (!batch_last && inner < 2 * kShortRun && window > inner);
+    phase.feature_columns = phase.along || phase.line_count < kPanel ||
+                            (features >= kPanel && op_.outputs[0].strides[2] == 1);
   }
 
   void choose_sizes(Phase& phase) const {
@@ -310,7 +311,7 @@ class ConvExecutor final : public Executor {
                                  ? p.strip * depth
                                  : round_up(p.block, p.feature_columns ? p.strip : kPanel) * depth;
       const std::array<int64_t, kStorages> need = {
-          filled, p.along ? std::max<int64_t>(p.strip, kPanel) * line_width(depth) : 0,
+          filled, p.along ? p.strip * line_width(depth) : 0,
           round_up(p.block, p.strip) + 2 * kPanel, p.tile_rows() * p.tile_columns(),
           gemm_detail::kPackBuffer};
       for (size_t i = 0; i < kStorages; ++i) {
@@ -478,11 +479,7 @@ class ConvExecutor final : public Executor {
                           int64_t depth) const {
     const Phase& p = work.phase;
     std::byte* filled = storage(work.round, kFilled, work.lane);
-    if (p.along) {
-      fill_turned(work, line, lines, k, depth, filled);
-    } else {
-      work.fill.across(line, lines, k, depth, kPanel, filled, storage(work.round, kRow, work.lane));
-    }
+    work.fill.across(line, lines, k, depth, kPanel, filled, storage(work.round, kRow, work.lane));
     const int64_t columns = round_up(lines, kPanel);
     for (int64_t panel = 0; panel < p.panels; ++panel) {
       SweepJob job{};
@@ -496,24 +493,6 @@ class ConvExecutor final : public Executor {
       job.from = k == 0 ? Sums{} : job.to;
       job.columns = columns;
       kernels_.sweep[sum_](job);
-    }
-  }
-
-  // Panels of lines that are read along their terms and turned.
-  void fill_turned(const Work& work, int64_t line, int64_t lines, int64_t k, int64_t depth,
-                   std::byte* to) const {
-    std::byte* values = storage(work.round, kLines, work.lane);
-    const int64_t width = line_width(depth);
-    for (int64_t first = 0; first < lines; first += kPanel) {
-      const int64_t count = std::min<int64_t>(kPanel, lines - first);
-      work.fill.along(line + first, count, k, depth, width, values);
-      kernels_.pack[sum_]({{values, sum_dtype(), width, 1},
-                           count,
-                           depth,
-                           kPanel,
-                           0,
-                           to + first * depth * element_,
-                           storage(work.round, kPackBuffer, work.lane)});
     }
   }
 

@@ -62,12 +62,12 @@ ConvFill::ConvFill(const ConvMatrix& matrix, const void* data, const gemm_detail
   positions_run_ = false;
   if (m_.axis_count > 0) {
     const ConvMatrix::Axis& last = m_.axes[m_.axis_count - 1];
-    positions_run_ = m_.features > 1 && m_.feature_stride != 1 && last.phase.dilation == 1 &&
-                     last.in_stride == 1 && last.phase.size > 1;
+    const bool near = last.phase.dilation < (int64_t{1} << 20);
     positions_merge_ =
-        last.phase.dilation < (int64_t{1} << 20) &&
+        near &&
         static_cast<uint64_t>(last.phase.dilation) * static_cast<uint64_t>(last.in_stride) ==
             static_cast<uint64_t>(m_.features) * static_cast<uint64_t>(m_.feature_stride);
+    positions_run_ = near && !positions_merge_ && last.phase.size > 1 && m_.features == 1;
   }
 }
 
@@ -188,59 +188,42 @@ void ConvFill::read_segment(const Segment& segment, const Coordinates& at, uint6
   zero(segment.count - high, to + high * width);
 }
 
-// One line whose positions along the innermost axis lie side by side, but not its features: feature
-// by feature.
+// One line of an input with one feature, read along the innermost axis.
 void ConvFill::along_positions(const Coordinates& at, uint64_t offset, int64_t k, int64_t depth,
                                std::byte* to) const {
-  alignas(8) std::array<std::byte, ncx::kDotBlock * 8> values;
   const size_t inner = m_.axis_count - 1;
   const ConvMatrix::Axis& last = m_.axes[inner];
-  for (int64_t f = 0; f < m_.features; ++f) {
-    int64_t p = k <= f ? 0 : (k - f + m_.features - 1) / m_.features;
-    while (p * m_.features + f < k + depth) {
-      Segment segment;
-      int64_t rest = p / last.phase.size;
-      const int64_t index = p % last.phase.size;
-      segment.offset = offset + static_cast<uint64_t>(f) * static_cast<uint64_t>(m_.feature_stride);
-      for (size_t d = inner; d-- > 0;) {
-        const ConvMatrix::Axis& axis = m_.axes[d];
-        segment.coordinate[d] = rest % axis.phase.size * axis.phase.dilation - axis.phase.low;
-        rest /= axis.phase.size;
-        segment.offset +=
-            static_cast<uint64_t>(segment.coordinate[d]) * static_cast<uint64_t>(axis.in_stride);
-      }
-      const int64_t left = (k + depth - p * m_.features - f - 1) / m_.features + 1;
-      const int64_t count = std::min(last.phase.size - index, left);
-      const int64_t first = index * last.phase.dilation - last.phase.low;  // without the line's own
-      const int64_t c = first + at[inner];
-      const int64_t dilation = last.phase.dilation;
-      const bool outside = !inside(segment, at, inner) || c >= last.phase.in;
-      const int64_t low = c >= 0 ? 0 : std::min(count, (-c + dilation - 1) / dilation);
-      const int64_t high =
-          outside ? low : std::max(low, std::min(count, (last.phase.in - 1 - c) / dilation + 1));
-      std::memset(values.data(), 0, static_cast<size_t>(count) * m_.element_bytes);
-      if (high > low) {
-        const auto step = static_cast<uint64_t>(last.in_stride);
-        read(segment.offset + static_cast<uint64_t>(first + low * dilation) * step, 1, high - low,
-             values.data() + static_cast<size_t>(low) * m_.element_bytes);
-      }
-      spread(values.data(), count,
-             to + (p * m_.features + f - k) * static_cast<int64_t>(m_.element_bytes));
-      p += count;
+  const int64_t dilation = last.phase.dilation;
+  const auto bytes = static_cast<int64_t>(m_.element_bytes);
+  for (int64_t p = k; p < k + depth;) {
+    Segment segment;
+    int64_t rest = p / last.phase.size;
+    const int64_t index = p % last.phase.size;
+    segment.offset = offset;
+    for (size_t d = inner; d-- > 0;) {
+      const ConvMatrix::Axis& axis = m_.axes[d];
+      segment.coordinate[d] = rest % axis.phase.size * axis.phase.dilation - axis.phase.low;
+      rest /= axis.phase.size;
+      segment.offset +=
+          static_cast<uint64_t>(segment.coordinate[d]) * static_cast<uint64_t>(axis.in_stride);
     }
-  }
-}
-
-// values[0..count) to every features-th element.
-void ConvFill::spread(const std::byte* values, int64_t count, std::byte* to) const {
-  if (m_.element_bytes == 4) {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * m_.features * 4, values + i * 4, 4);
+    const int64_t count = std::min(last.phase.size - index, k + depth - p);
+    const int64_t first = index * dilation - last.phase.low;  // without the line's own
+    const int64_t c = first + at[inner];
+    const bool outside = !inside(segment, at, inner) || c >= last.phase.in;
+    const int64_t low = c >= 0 ? 0 : std::min(count, (-c + dilation - 1) / dilation);
+    const int64_t high =
+        outside ? low : std::max(low, std::min(count, (last.phase.in - 1 - c) / dilation + 1));
+    std::byte* run = to + (p - k) * bytes;
+    std::memset(run, 0, static_cast<size_t>(low * bytes));
+    std::memset(run + high * bytes, 0, static_cast<size_t>((count - high) * bytes));
+    if (high > low) {
+      const auto step = static_cast<uint64_t>(last.in_stride);
+      read(segment.offset + static_cast<uint64_t>(first + low * dilation) * step,
+           static_cast<int64_t>(static_cast<uint64_t>(dilation) * step), high - low,
+           run + low * bytes);
     }
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * m_.features * 8, values + i * 8, 8);
-    }
+    p += count;
   }
 }
 

@@ -66,7 +66,6 @@ class ConvFill {
                     std::byte* to) const;
   void along_positions(const Coordinates& at, uint64_t offset, int64_t k, int64_t depth,
                        std::byte* to) const;
-  void spread(const std::byte* values, int64_t count, std::byte* to) const;
   size_t make_runs(const Segment& segment, int64_t line, int64_t lines, Run* runs) const;
   void fill_row(std::span<const Run> runs, uint64_t feature_offset, std::byte* row) const;
   uint64_t locate(int64_t line, Coordinates& at) const;
@@ -77,7 +76,7 @@ class ConvFill {
   gemm_detail::Source source_;
   const gemm_detail::Kernels& kernels_;
   bool plain_;            // elements of the input are what the sums are made of
-  bool positions_run_;    // elements of neighbouring positions lie side by side, features don't
+  bool positions_run_;    // one feature: terms are read along the innermost axis
   bool positions_merge_;  // the features of the innermost axis' next position follow
 };
 
