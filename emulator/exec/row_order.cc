@@ -12,6 +12,7 @@ constexpr int64_t kRadixFrom = 1024;  // shorter rows: comparisons are faster th
 constexpr int kDigitBits[] = {11, 11, 10};
 constexpr int kDigits = 3;
 constexpr uint32_t kMostBuckets = 1u << 11;
+constexpr int64_t kFewKept = 64;  // are inserted into a sorted list
 
 // By the upper 32 bits, least significant digit first. The result is in `items` or in `spare`:
 // returns where.
@@ -42,7 +43,27 @@ uint64_t* radix_sort(uint64_t* items, uint64_t* spare, int64_t n) {
   return items;
 }
 
+// The first `kept` items in order: most others are larger than the last of the list so far.
+uint64_t* keep_few(const uint64_t* items, uint64_t* list, int64_t n, int64_t kept) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t item = items[i];
+    if (count == kept && item > list[kept - 1]) {
+      continue;
+    }
+    int64_t at = count < kept ? count++ : kept - 1;
+    for (; at > 0 && list[at - 1] > item; --at) {
+      list[at] = list[at - 1];
+    }
+    list[at] = item;
+  }
+  return list;
+}
+
 uint64_t* sort_items(uint64_t* items, uint64_t* spare, int64_t n, int64_t kept) {
+  if (kept > 0 && kept <= kFewKept && kept < n / 8) {
+    return keep_few(items, spare, n, kept);
+  }
   if (kept < n / 8) {
     std::nth_element(items, items + kept, items + n);
     std::sort(items, items + kept);
