@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/lowering/lowerer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/hir/status.h"
@@ -168,7 +169,7 @@ Window Lowerer::add_constant(const Type& type, std::span<const std::byte> data) 
   const int64_t at = (static_cast<int64_t>(plan_.constants.size()) + kConstantAlignment - 1) /
                      kConstantAlignment * kConstantAlignment;
   plan_.constants.resize(static_cast<size_t>(at) + data.size());
-  std::memcpy(plan_.constants.data() + at, data.data(), data.size());
+  std::copy(data.begin(), data.end(), plan_.constants.begin() + at);  // which may be none
   plan_.buffers.push_back({Place::kConstants, 0, at, static_cast<int64_t>(data.size())});
   buffers_.emplace_back();
   return dense_window(static_cast<BufferId>(plan_.buffers.size() - 1), type.dtype, type.dims);
