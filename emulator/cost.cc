@@ -74,9 +74,4 @@ ProgramCost cost_of(const ncx::Program& program, const Timeline& timeline) {
   return made;
 }
 
-const char* engine_name(ncx::Engine engine) {
-  constexpr const char* kNames[ncx::kEngines] = {"PE", "ACT", "POOL", "DVE", "SP"};
-  return kNames[static_cast<size_t>(engine)];
-}
-
 }  // namespace onrt

@@ -32,7 +32,4 @@ struct ProgramCost {
 // Sizes of code and tensors are left at 0: the NEFF knows them.
 ProgramCost cost_of(const ncx::Program& program, const Timeline& timeline);
 
-// "PE", "ACT", "POOL", "DVE", "SP": names of the engines in the vendor's documentation.
-const char* engine_name(ncx::Engine engine);
-
 }  // namespace onrt

@@ -62,6 +62,10 @@ class InferContext {
 Result<ShapeId> infer(const InferContext& context);
 
 Result<ShapeId> infer_elementwise(const InferContext& context);
+
+// Operands n arrays of the same dimensions, then n initial values, folded by the callee (2n scalars
+// to n): results of `result_dims`. What reduce and reduce-window have in common.
+Result<ShapeId> infer_fold(const InferContext& context, std::span<const int64_t> result_dims);
 #define ONRT_OP(name, text, least, most, function) \
   Result<ShapeId> infer_##function(const InferContext& context);
 #include "compiler/hir/opcodes.def"

@@ -40,21 +40,11 @@ Status require_pairs(const InferContext& context, std::string_view what,
 
 }  // namespace
 
-// Operands: n arrays, then n initial values. The computation takes n running values, then n new
-// ones.
-Result<ShapeId> infer_reduce(const InferContext& context) {
-  ONRT_RETURN_IF_ERROR(context.require_arrays());
-  if (context.operand_count() % 2 != 0) {
-    return context.wrong(format("expected as many initial values as arrays, found {} operands",
-                                context.operand_count()));
-  }
+Result<ShapeId> infer_fold(const InferContext& context, std::span<const int64_t> result_dims) {
   const size_t n = context.operand_count() / 2;
   const Shape& first = context.operand(0);
-  ONRT_ASSIGN_OR_RETURN(const auto reduced,
-                        context.dimensions(AttributeKey::kDimensions, first.rank()));
   std::vector<ShapeId> scalars(2 * n);
   std::vector<ShapeId> results(n);
-  const std::vector<int64_t> kept = dims_without(first, reduced);
   for (size_t i = 0; i < n; ++i) {
     const Shape& array = context.operand(i);
     if (!std::ranges::equal(array.dims, first.dims)) {
@@ -68,12 +58,24 @@ Result<ShapeId> infer_reduce(const InferContext& context) {
                                   context.text(scalars[i]),
                                   context.text(context.operand_id(n + i))));
     }
-    ONRT_ASSIGN_OR_RETURN(results[i], context.array(array.dtype, kept));
+    ONRT_ASSIGN_OR_RETURN(results[i], context.array(array.dtype, result_dims));
   }
   ONRT_ASSIGN_OR_RETURN(const Computation* callee, context.callee());
   ONRT_ASSIGN_OR_RETURN(const ShapeId scalar_result, context.one_or_tuple({scalars.data(), n}));
   ONRT_RETURN_IF_ERROR(context.require_signature(*callee, scalars, scalar_result));
   return context.one_or_tuple(results);
+}
+
+Result<ShapeId> infer_reduce(const InferContext& context) {
+  ONRT_RETURN_IF_ERROR(context.require_arrays());
+  if (context.operand_count() % 2 != 0) {
+    return context.wrong(format("expected as many initial values as arrays, found {} operands",
+                                context.operand_count()));
+  }
+  const Shape& first = context.operand(0);
+  ONRT_ASSIGN_OR_RETURN(const auto reduced,
+                        context.dimensions(AttributeKey::kDimensions, first.rank()));
+  return infer_fold(context, dims_without(first, reduced));
 }
 
 // Result dims: batch, free dims of lhs, free dims of rhs. The element type is the caller's choice

@@ -29,14 +29,6 @@ void AttributeList::add_text(nrtcc_attr_key_t key, std::string text) {
   add_data(key, texts_.back().data(), texts_.back().size());
 }
 
-void AttributeList::add_text_and_ints(nrtcc_attr_key_t key, std::string text,
-                                      std::vector<int64_t> ints) {
-  add_text(key, std::move(text));
-  ints_.push_back(std::move(ints));
-  attributes_.back().count = static_cast<int32_t>(ints_.back().size());
-  attributes_.back().ints = ints_.back().data();
-}
-
 namespace {
 
 using opennrt::hlo::Instruction;

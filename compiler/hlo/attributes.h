@@ -28,7 +28,6 @@ class AttributeList {
   // Borrowed: `data` must outlive the list.
   void add_data(nrtcc_attr_key_t key, const void* data, size_t size);
   void add_text(nrtcc_attr_key_t key, std::string text);
-  void add_text_and_ints(nrtcc_attr_key_t key, std::string text, std::vector<int64_t> ints);
   // Keeps bytes alive for an earlier or later add_data().
   void keep(std::vector<std::byte> bytes) { bytes_.push_back(std::move(bytes)); }
 

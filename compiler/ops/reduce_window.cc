@@ -20,30 +20,9 @@ Result<ShapeId> infer_reduce_window(const InferContext& context) {
     return context.wrong(format("expected as many initial values as arrays, found {} operands",
                                 context.operand_count()));
   }
-  const size_t n = context.operand_count() / 2;
   const Shape& first = context.operand(0);
   ONRT_ASSIGN_OR_RETURN(const std::vector<int64_t> windows, infer_windows(context, first.dims));
-  std::vector<ShapeId> scalars(2 * n);
-  std::vector<ShapeId> results(n);
-  for (size_t i = 0; i < n; ++i) {
-    const Shape& array = context.operand(i);
-    if (!std::ranges::equal(array.dims, first.dims)) {
-      return context.wrong(format("operand {}: expected dimensions {}, found {}", i,
-                                  dims_text(first.dims), context.text(context.operand_id(i))));
-    }
-    ONRT_ASSIGN_OR_RETURN(scalars[i], context.array(array.dtype, {}));
-    scalars[n + i] = scalars[i];
-    if (context.operand_id(n + i) != scalars[i]) {
-      return context.wrong(format("operand {}: expected {} as initial value, found {}", n + i,
-                                  context.text(scalars[i]),
-                                  context.text(context.operand_id(n + i))));
-    }
-    ONRT_ASSIGN_OR_RETURN(results[i], context.array(array.dtype, windows));
-  }
-  ONRT_ASSIGN_OR_RETURN(const Computation* callee, context.callee());
-  ONRT_ASSIGN_OR_RETURN(const ShapeId result, context.one_or_tuple({scalars.data(), n}));
-  ONRT_RETURN_IF_ERROR(context.require_signature(*callee, scalars, result));
-  return context.one_or_tuple(results);
+  return infer_fold(context, windows);
 }
 
 }  // namespace onrt::hir

@@ -6,8 +6,6 @@
 namespace onrt::ncx {
 namespace {
 
-constexpr std::string_view kEngineNames[kEngines] = {"PE", "ACT", "POOL", "DVE", "SP"};
-
 template <class Range>
 std::string joined(const Range& values) {
   std::string out;
@@ -213,7 +211,7 @@ std::string text_of(const SelectScatter& op) {
 }
 
 std::string text_of(const Program& program, const Instruction& instruction) {
-  std::string out = format("{:<4} ", kEngineNames[static_cast<size_t>(instruction.engine)]);
+  std::string out = format("{:<4} ", engine_name(instruction.engine));
   for (const SemaphoreWait& wait : instruction.waits) {
     out += format("wait s{}>={} ", wait.semaphore, wait.value);
   }
@@ -228,6 +226,11 @@ std::string text_of(const Program& program, const Instruction& instruction) {
 }
 
 }  // namespace
+
+std::string_view engine_name(Engine engine) {
+  constexpr std::string_view kNames[kEngines] = {"PE", "ACT", "POOL", "DVE", "SP"};
+  return kNames[static_cast<size_t>(engine)];
+}
 
 std::string disassemble(const Program& program) {
   std::string out = format("ncx version {} core v{} scratch {} constants {} semaphores {}\n",

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emulator/isa/program.h"
@@ -35,6 +36,9 @@ Status check_constants(std::span<const std::byte> code, std::span<const std::byt
 // within 2^62, micro-programs well typed, semaphores in range, names and blocks in range, nested
 // blocks acyclic. The message names the instruction. Deadlock is found by the scheduler.
 Status verify(const Program& program);
+
+// "PE", "ACT", "POOL", "DVE", "SP": names of the vendor's documentation.
+std::string_view engine_name(Engine engine);
 
 // Text, one instruction a line, for people and golden tests.
 std::string disassemble(const Program& program);

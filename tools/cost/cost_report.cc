@@ -57,7 +57,7 @@ std::string cost_text(const ProgramCost& cost) {
     out += line("", "each loop counted as one turn: turns are known when it runs");
   }
   for (int e = 0; e < ncx::kEngines; ++e) {
-    out += line(format("  {}", engine_name(static_cast<ncx::Engine>(e))),
+    out += line(format("  {}", ncx::engine_name(static_cast<ncx::Engine>(e))),
                 share(cost.busy_ns[static_cast<size_t>(e)], cost.device_ns));
   }
   out += line("  DMA", share(cost.dma_busy_ns, cost.device_ns));
@@ -73,7 +73,7 @@ void cost_json(const ProgramCost& cost, JsonWriter& out) {
   out.begin_object().key("device_ns").unsigned_integer(cost.device_ns);
   out.key("loops_counted_once").boolean(cost.has_loops).key("engine_busy_ns").begin_object();
   for (int e = 0; e < ncx::kEngines; ++e) {
-    out.key(engine_name(static_cast<ncx::Engine>(e)))
+    out.key(ncx::engine_name(static_cast<ncx::Engine>(e)))
         .unsigned_integer(cost.busy_ns[static_cast<size_t>(e)]);
   }
   out.end_object().key("dma_busy_ns").unsigned_integer(cost.dma_busy_ns);
