@@ -67,19 +67,19 @@ class Runtime:
     """libnrt, open on one core of the machine that the environment names."""
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL(str(STAGE / "lib" / "libnrt.so.1"))
-        self.library.onrt_last_error.restype = ctypes.c_char_p
+        self.nrt = ctypes.CDLL(str(STAGE / "lib" / "libnrt.so.1"))
+        self.nrt.onrt_last_error.restype = ctypes.c_char_p
         self.call("nrt_init", 1, b"", b"")
 
     def close(self) -> None:
         """Gives the core back."""
-        self.library.nrt_close()
+        self.nrt.nrt_close()
 
     def call(self, name: str, *arguments: object) -> None:
         """One function of libnrt; raises NrtError unless it succeeds."""
-        status = getattr(self.library, name)(*arguments)
+        status = getattr(self.nrt, name)(*arguments)
         if status != 0:
-            text = self.library.onrt_last_error() or b""
+            text = self.nrt.onrt_last_error() or b""
             raise NrtError(name, status, text.decode(errors="replace"))
 
     def load(self, neff: bytes) -> Model:
@@ -169,9 +169,9 @@ class BoundModel:
     def free(self) -> None:
         """Frees tensors and sets."""
         for each in self.sets:
-            self.runtime.library.nrt_destroy_tensor_set(ctypes.byref(each))
+            self.runtime.nrt.nrt_destroy_tensor_set(ctypes.byref(each))
         for address in {t.value for group in self.tensors for t in group if t.value}:
-            self.runtime.library.nrt_tensor_free(ctypes.byref(ctypes.c_void_p(address)))
+            self.runtime.nrt.nrt_tensor_free(ctypes.byref(ctypes.c_void_p(address)))
 
     def _write(self, tensor: ctypes.c_void_p, value: np.ndarray, name: bytes, size: int) -> None:
         data = np.ascontiguousarray(value)

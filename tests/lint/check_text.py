@@ -14,7 +14,7 @@ NO_LICENCE_NAMES = {"LICENSE", "VERSION", ".gitignore", "py.typed", ".gitattribu
 # open(2) gives 0, 1 or 2 to a process whose standard streams are closed: runtime/base/file.h.
 RAW_OPEN = re.compile(r"::open(at)?\(|\bmkos?temp\(|\bfopen\(")
 RAW_OPEN_ALLOWED = {"runtime/base/file.cc", "emulator/testing.cc"}
-PRIVATE = re.compile(r"/(work|farm|root)/|/\.library\b")
+PRIVATE = re.compile(r"/(work|root)/")
 TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
