@@ -263,6 +263,18 @@ TEST(Verify, NamesInstructionAndRuleThatIsBroken) {
       {"names an element twice", [](Program& p) { get<Eltwise>(p, 0).outputs[0].strides[0] = 0; }},
       {"writes to input", [](Program& p) { get<Eltwise>(p, 0).outputs[0].space = Space::kIo; }},
       {"not defined yet", [](Program& p) { get<Eltwise>(p, 0).program.ops[0].operands[0] = 2; }},
+      {"an empty view spans bytes",
+       [](Program& p) {
+         View& source = get<Copy>(p, 3).pieces[0].source;
+         source.dims[0] = 0;
+         source.strides[1] = int64_t{1} << 50;
+       }},
+      {"of dimension 1 overflows",
+       [](Program& p) {
+         View& source = get<Copy>(p, 3).pieces[0].source;
+         source.dims[0] = 0;
+         source.strides[1] = INT64_MAX / 2;
+       }},
       {"does not take", [](Program& p) { get<Eltwise>(p, 0).program.ops[0].type = Dtype::kS32; }},
       {"counts along dimension",
        [](Program& p) { get<Eltwise>(p, 0).program.ops[1].immediate = 2; }},

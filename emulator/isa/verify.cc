@@ -21,6 +21,10 @@ struct Reach {
   int64_t high = 0;
 };
 
+// An empty view points nowhere, but executors form its addresses before they see that it has no
+// elements: those must not overflow either. No HBM is larger than this.
+constexpr int64_t kMaxEmptyReach = int64_t{1} << 42;
+
 Result<Reach> reach_of(const View& view) {
   const int64_t width = dtype_bytes(view.dtype);
   if (view.offset > static_cast<uint64_t>(kMaxElements)) {
@@ -29,12 +33,10 @@ Result<Reach> reach_of(const View& view) {
   Reach reach{static_cast<int64_t>(view.offset), static_cast<int64_t>(view.offset) + width};
   bool empty = false;
   for (int d = 0; d < view.rank; ++d) {
-    empty |= view.dims[d] == 0;
-  }
-  if (empty) {
-    return Reach{};
-  }
-  for (int d = 0; d < view.rank; ++d) {
+    if (view.dims[d] == 0) {
+      empty = true;
+      continue;
+    }
     int64_t span = 0;
     if (!checked_multiply(view.dims[d] - 1, view.strides[d], &span) ||
         !checked_multiply(span, width, &span) ||
@@ -43,7 +45,10 @@ Result<Reach> reach_of(const View& view) {
       return invalid(format("stride {} of dimension {} overflows", view.strides[d], d));
     }
   }
-  return reach;
+  if (empty && (reach.low < -kMaxEmptyReach || reach.high > kMaxEmptyReach)) {
+    return invalid(format("an empty view spans bytes {} to {}", reach.low, reach.high));
+  }
+  return empty ? Reach{} : reach;
 }
 
 Status check_dims(std::span<const int64_t> dims) {
