@@ -29,9 +29,11 @@ int64_t size_of(const onrt::ncx::View& view) {
 }
 
 bool is_small(const onrt::ncx::Program& program) {
-  uint64_t bytes = program.scratch_bytes + program.constants_bytes;
+  // Each is capped before it is added: a sum of sizes near 2^64 would wrap to a small one.
+  uint64_t bytes = std::min(program.scratch_bytes, kMostBytes + 1) +
+                   std::min(program.constants_bytes, kMostBytes + 1);
   for (const auto& slot : program.io) {
-    bytes += slot.bytes;
+    bytes += std::min(slot.bytes, kMostBytes + 1);
     if (bytes > kMostBytes) {
       return false;
     }
