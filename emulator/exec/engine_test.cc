@@ -220,6 +220,40 @@ TEST(Engine, EndlessLoopStopsAtItsDeadlineAndOnAbort) {
   stopper.join();
 }
 
+// Nothing in memory bounds the number of windows: the source repeats one element.
+TEST(Engine, EndlessWindowsInThePaddingStopAtTheirDeadline) {
+  const int64_t four[] = {4};
+  const int64_t many[] = {int64_t{1} << 40};
+  Program program;
+  program.io = {{Dtype::kF32, {4}, 16},
+                {Dtype::kF32, {}, 4},
+                {Dtype::kF32, {4}, 16, ncx::SlotUsage::kOutput}};
+  ncx::SelectScatter op;
+  op.operand = dense(Space::kIo, 0, Dtype::kF32, four);
+  op.init = dense(Space::kIo, 1, Dtype::kF32, {});
+  op.source = dense(Space::kIo, 1, Dtype::kF32, many);
+  op.source.strides[0] = 0;
+  op.output = dense(Space::kIo, 2, Dtype::kF32, four);
+  op.window = {ncx::WindowDimension{}};
+  op.select.ops = {{ScalarOp::kCompareGe, Dtype::kPred, {0, 1, 0}, 0}};
+  op.select.results = {2};
+  op.scatter.ops = {{ScalarOp::kAdd, Dtype::kF32, {0, 1, 0}, 0}};
+  op.scatter.results = {2};
+  program.blocks.resize(1);
+  program.blocks[0].instructions = {{op, Engine::kPool}};
+  const auto loaded = load(program);
+  float operand[4] = {1, 2, 3, 4};
+  float one = 1;
+  float out[4] = {};
+  Buffers buffers;
+  buffers.add(operand, 16);
+  buffers.add(&one, 4);
+  buffers.add(out, 16);
+  EngineRun run;
+  run.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+  EXPECT_EQ(loaded->execute(buffers.binding(), run).status().code(), NRT_TIMEOUT);
+}
+
 TEST(Engine, ConditionalChoosesItsBranch) {
   Program program;
   program.io = {{Dtype::kS32, {}, 4},

@@ -163,7 +163,7 @@ class ReduceWindowExecutor final : public Executor {
         if (begin > 0) {
           join(total_, chunk_, total_, size);
         }
-        if (begin / kWindowChunk % 64 == 63) {
+        if (++steps_ % 64 == 0) {
           stopped_ = context_.stop->raised();
         }
       }
@@ -258,6 +258,7 @@ class ReduceWindowExecutor final : public Executor {
     const ExecContext& context_;
     CombinerRun run_;
     bool stopped_ = false;
+    uint64_t steps_ = 0;  // chunks
     std::array<int64_t, ncx::kMaxRank> windows_{};  // first window of the piece
     ElementRuns runs_{};                            // its elements
     ElementRuns shape_{};                           // what offsets_ are for

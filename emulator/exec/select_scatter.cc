@@ -143,9 +143,6 @@ class SelectScatterExecutor final : public Executor {
       const int64_t windows = count_of(e_.window_dims_);
       for (int64_t w = 0; w < windows && !stopped_; ++w, window.advance()) {
         row(window.index(), begin, begin + count);
-        if (w % 1024 == 1023) {
-          stopped_ = context_.stop->raised();
-        }
       }
     }
 
@@ -204,8 +201,17 @@ class SelectScatterExecutor final : public Executor {
       }
     }
 
+    // After every step of bounded work, windows that lie wholly in the padding included: a source
+    // may repeat one element, so that nothing in memory bounds their number.
+    void look() {
+      if (++steps_ % 64 == 0) {
+        stopped_ = context_.stop->raised();
+      }
+    }
+
     void piece(int64_t n) {
       const int64_t count = element_count(runs_, e_.rank_);
+      look();
       if (count == 0) {
         return;
       }
@@ -214,9 +220,7 @@ class SelectScatterExecutor final : public Executor {
         const int64_t end = std::min(count, begin + kOffsetChunk);
         find_offsets(begin, end);
         select(begin == 0, size);
-        if (begin / kOffsetChunk % 64 == 63) {
-          stopped_ = context_.stop->raised();
-        }
+        look();
       }
       scatter(size);
     }
@@ -315,6 +319,7 @@ class SelectScatterExecutor final : public Executor {
     const SelectScatterExecutor& e_;
     const ExecContext& context_;
     bool stopped_ = false;
+    uint64_t steps_ = 0;
     std::array<int64_t, ncx::kMaxRank> base_{};     // shared dimensions
     std::array<int64_t, ncx::kMaxRank> windows_{};  // first window of the piece
     ElementRuns runs_{};
