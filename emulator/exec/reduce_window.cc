@@ -258,7 +258,7 @@ class ReduceWindowExecutor final : public Executor {
     const ExecContext& context_;
     CombinerRun run_;
     bool stopped_ = false;
-    uint64_t steps_ = 0;  // chunks
+    uint64_t steps_ = 0;                            // chunks
     std::array<int64_t, ncx::kMaxRank> windows_{};  // first window of the piece
     ElementRuns runs_{};                            // its elements
     ElementRuns shape_{};                           // what offsets_ are for
