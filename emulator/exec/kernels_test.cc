@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "emulator/isa/scalar_value.h"
+
 namespace onrt {
 namespace {
 
@@ -35,6 +41,80 @@ TEST(Kernels, EveryOperationHasOneForEachOfItsTypes) {
             << info.name << " of " << dtype_name(type) << " at level " << simd_level_name(level)
             << ": no set() in kernels_body.h";
       }
+    }
+  }
+}
+
+// Values of every exponent and both signs, with NaN of several payloads, infinities, denormals and
+// the limits where formulas change.
+std::vector<float> many_floats() {
+  std::vector<float> values = {0.0f,    -0.0f,  1.0f,     -1.0f,     0.625f, -0.625f, 20.0f,
+                               88.722f, 88.73f, -103.97f, -103.975f, 89.0f,  -104.0f, 4.0f};
+  for (const uint32_t bits : {0x7f800000u, 0x7fc00000u, 0x7f800001u, 0x7fffffffu, 0x00000001u,
+                              0x007fffffu, 0x00800000u, 0x7f7fffffu}) {
+    values.push_back(std::bit_cast<float>(bits));
+    values.push_back(std::bit_cast<float>(bits | 0x80000000u));
+  }
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 40009) {
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  return values;
+}
+
+void expect_same_as_scalar(const ncx::ScalarOpInfo& info, SimdLevel level,
+                           const std::vector<float>& x) {
+  const OpKernel kernel = kernel_table(level).op[static_cast<size_t>(info.op)][0];
+  // Other operands: the values in other orders, so that all kinds meet.
+  std::vector<float> y(x.rbegin(), x.rend());
+  std::vector<float> z(x.begin() + 7, x.end());
+  z.insert(z.end(), x.begin(), x.begin() + 7);
+  std::vector<float> out = x;  // in place
+  kernel(out.data(), out.data(), y.data(), z.data(), x.size(), 0);
+  int wrong = 0;
+  for (size_t i = 0; i < x.size() && wrong < 10; ++i) {
+    const ncx::Boxed operands[3] = {std::bit_cast<uint32_t>(x[i]), std::bit_cast<uint32_t>(y[i]),
+                                    std::bit_cast<uint32_t>(z[i])};
+    const auto want =
+        static_cast<uint32_t>(ncx::evaluate(info.op, Dtype::kF32, Dtype::kF32, operands, 0, 0));
+    const auto got = std::bit_cast<uint32_t>(out[i]);
+    if (got != want) {
+      ++wrong;
+      ADD_FAILURE() << info.name << "(" << x[i] << ", " << y[i] << ", " << z[i] << ") is "
+                    << std::hex << got << " instead of " << want << " at level "
+                    << simd_level_name(level);
+    }
+  }
+}
+
+TEST(Kernels, FunctionsOfFloatsHaveTheBitsOfTheScalarFunctions) {
+  using ncx::ScalarOp;
+  const std::vector<float> values = many_floats();
+  for (const SimdLevel level : compiled_simd_levels()) {
+    if (!simd_level_runs_here(level)) {
+      continue;
+    }
+    for (const ScalarOp op :
+         {ScalarOp::kExp, ScalarOp::kLog, ScalarOp::kLogistic, ScalarOp::kTanh, ScalarOp::kErf,
+          ScalarOp::kMaximum, ScalarOp::kMinimum, ScalarOp::kClamp}) {
+      expect_same_as_scalar(ncx::scalar_op_info(op), level, values);
+    }
+  }
+}
+
+TEST(Kernels, TheRestOfAVectorIsComputedAndNothingBeyondIt) {
+  for (const SimdLevel level : compiled_simd_levels()) {
+    if (!simd_level_runs_here(level)) {
+      continue;
+    }
+    const auto& kernels = kernel_table(level).op;
+    for (size_t n = 0; n <= 35; ++n) {
+      std::vector<float> x(n + 1, 2.0f);
+      std::vector<float> y(n + 1, 3.0f);
+      kernels[static_cast<size_t>(ncx::ScalarOp::kMaximum)][0](x.data(), x.data(), y.data(),
+                                                               nullptr, n, 0);
+      EXPECT_EQ(x[n], 2.0f) << simd_level_name(level) << " " << n;
+      x[n] = 3.0f;
+      EXPECT_EQ(x, y) << simd_level_name(level) << " " << n;
     }
   }
 }

@@ -8,6 +8,9 @@
 
 #include "emulator/exec/kernels/kernels.h"
 #include "emulator/isa/reduce_order.h"
+#ifdef __AVX2__
+#include "emulator/exec/kernels/vector_math.h"
+#endif
 
 namespace onrt {
 namespace {
@@ -511,6 +514,9 @@ KernelTable make_table() {
   add_integer<RegisterClass::kI64>(table);
   add_integer<RegisterClass::kU64>(table);
   add_float(table);
+#ifdef __AVX2__
+  add_vector_math(table);
+#endif
 #define ONRT_DTYPE(name, text, bytes, nrt, xla) add_type<Dtype::k##name>(table);
 #include "runtime/base/dtype.def"
 #undef ONRT_DTYPE

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of scalar_math.h and scalar_ops.h on vectors of f32: the same operations in the same
+// order, hence the same bits, in fewer instructions than compilers find. kernels_test.cc compares
+// them with the scalar functions.
+#pragma once
+
+#include <cstring>
+
+#include "emulator/exec/kernels/vector_x86.h"
+
+namespace onrt {
+namespace {
+
+// all(0) + x would turn -0 into +0; constants here are positive or not zero.
+
+// exp of c in [-104, 89]; any value for NaN.
+ONRT_VECTOR VectorF exp_inside(VectorF c) {
+  constexpr float kMagic = 12582912.0f;
+  const VectorF t = c * 1.44269504088896341f + kMagic;
+  const VectorF n = t - kMagic;
+  const VectorI k = (VectorI)t - 0x4b400000;
+  VectorF r = c - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  VectorF p = 1.9875691500e-4f * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  return times_power_of_two(p, n, k);
+}
+
+ONRT_VECTOR VectorF exp_vector(VectorF x) {
+  const VectorF y = exp_inside(greater(all(-104.0f), lesser(all(89.0f), x)));
+  return choose(is_nan(x), x, y);
+}
+
+ONRT_VECTOR VectorF logistic_vector(VectorF x) {
+  const VectorF e = exp_inside(greater(all(-104.0f), (VectorF)((VectorI)x | INT32_MIN)));
+  const VectorF y = choose(less(x, VectorF{}), e, all(1.0f)) / (1.0f + e);
+  return choose(is_nan(x), x, y);
+}
+
+ONRT_VECTOR VectorF tanh_vector(VectorF x) {
+  const VectorF a = magnitude(x);
+  const VectorF z = x * x;
+  VectorF p = -5.70498872745e-3f * z + 2.06390887954e-2f;
+  p = p * z + -5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z + -3.33332819422e-1f;
+  const VectorF small = p * z * x + x;
+  const VectorF clamped = lesser(all(20.0f), a);
+  const VectorF large = 1.0f - 2.0f / (exp_inside(clamped + clamped) + 1.0f);
+  const VectorF y = choose(less(a, all(0.625f)), small, with_sign_bit(large, x));
+  return choose(is_nan(x), x, y);
+}
+
+ONRT_VECTOR VectorF erf_vector(VectorF x) {
+  const VectorF a = magnitude(x);
+  const VectorF z = x * x;
+  VectorF s = -9.641515869099846e-06f * z + 0.00011256947830742364f;
+  s = s * z + -0.0008482828834218909f;
+  s = s * z + 0.005220945432039461f;
+  s = s * z + -0.026865400041855742f;
+  s = s * z + 0.11283781974099644f;
+  s = s * z + -0.37612638434650225f;
+  const VectorF small = s * z * x + 0.12837916705802f * x + x;
+  const VectorF t = lesser(all(4.0f), a);
+  VectorF g = -7.989324538254578e-07f * t + 1.2693509143900587e-05f;
+  g = g * t + -6.609278191454954e-05f;
+  g = g * t + -9.447535902575262e-05f;
+  g = g * t + 0.0033411718198528458f;
+  g = g * t + -0.023803773811630558f;
+  g = g * t + 0.10692479720609901f;
+  g = g * t + 0.6342220879518257f;
+  g = g * t + 1.1291933311501385f;
+  g = g * t + -0.00012343084245269864f;
+  const VectorF large = with_sign_bit(1.0f - exp_inside(-g), x);
+  const VectorF y = choose(less(a, all(1.0f)), small, large);
+  return choose(is_nan(x), x, y);
+}
+
+ONRT_VECTOR VectorF log_vector(VectorF x) {
+  const VectorMask tiny = less(x, all(1.17549435e-38f));
+  const VectorI bits = (VectorI)choose(tiny, x * 8388608.0f, x);
+  const VectorI e = (bits - 0x3f3504f3) >> 23;
+  const VectorF f = (VectorF)(bits - (e << 23)) - 1.0f;
+  const VectorF k = to_float(choose(tiny, e - 23, e));
+  const VectorF s = f / (2.0f + f);
+  const VectorF z = s * s;
+  const VectorF w = z * z;
+  const VectorF t1 = w * (0.40000972152f + w * 0.24279078841f);
+  const VectorF t2 = z * (0.66666662693f + w * 0.28498786688f);
+  const VectorF hfsq = 0.5f * f * f;
+  VectorF y = s * (hfsq + (t2 + t1)) + k * 9.0580006145e-06f - hfsq + f + k * 6.9313812256e-01f;
+  y = choose(less(x, all(__builtin_inff())), y, x);            // infinity, NaN
+  y = choose(less(x, VectorF{}), all(__builtin_nanf("")), y);  // negative
+  return choose(equal(x, VectorF{}), all(-__builtin_inff()), y);
+}
+
+// NaN of the first operand, then of the second; +0 is larger than -0.
+ONRT_VECTOR VectorF maximum_vector(VectorF a, VectorF b) {
+  // The two differ only where a and b are equal, hence in the sign of zero.
+  const VectorF m = (VectorF)((VectorI)greater(a, b) & (VectorI)greater(b, a));
+  return choose(is_nan(a), a, choose(is_nan(b), b, m));
+}
+ONRT_VECTOR VectorF minimum_vector(VectorF a, VectorF b) {
+  const VectorF m = (VectorF)((VectorI)lesser(a, b) | (VectorI)lesser(b, a));
+  return choose(is_nan(a), a, choose(is_nan(b), b, m));
+}
+
+// out[i] = f(a[i], b[i], c[i]). The rest of a vector is computed in a copy.
+template <int kOperands, class F>
+[[gnu::always_inline]] inline void map_vectors(void* out, const void* a, const void* b,
+                                               const void* c, size_t n, F f) {
+  constexpr size_t kStep = kVectorFloats;
+  float* o = static_cast<float*>(out);
+  const float* x[3] = {static_cast<const float*>(a), static_cast<const float*>(b),
+                       static_cast<const float*>(c)};
+  VectorF v[3] = {};
+  size_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+#pragma GCC unroll 3
+    for (int k = 0; k < kOperands; ++k) {
+      std::memcpy(&v[k], x[k] + i, sizeof(VectorF));
+    }
+    const VectorF y = f(v);
+    std::memcpy(o + i, &y, sizeof(y));
+  }
+  if (i < n) {
+    for (int k = 0; k < kOperands; ++k) {
+      v[k] = VectorF{};
+      std::memcpy(&v[k], x[k] + i, (n - i) * sizeof(float));
+    }
+    const VectorF y = f(v);
+    std::memcpy(o + i, &y, (n - i) * sizeof(float));
+  }
+}
+
+#define ONRT_VECTOR_KERNEL(operands, expression)                                                 \
+  [](void* out, const void* a, const void* b, const void* c, size_t n, uint64_t) {               \
+    map_vectors<operands>(out, a, b, c, n, [](const VectorF* v) __attribute__((always_inline)) { \
+      return expression;                                                                         \
+    });                                                                                          \
+  }
+
+// Replaces entries of a table of this level.
+inline void add_vector_math(KernelTable& table) {
+  const auto set = [&](ncx::ScalarOp op, OpKernel kernel) {
+    table.op[static_cast<size_t>(op)][static_cast<size_t>(ncx::RegisterClass::kF32)] = kernel;
+  };
+  set(ncx::ScalarOp::kExp, ONRT_VECTOR_KERNEL(1, exp_vector(v[0])));
+  set(ncx::ScalarOp::kLogistic, ONRT_VECTOR_KERNEL(1, logistic_vector(v[0])));
+  set(ncx::ScalarOp::kTanh, ONRT_VECTOR_KERNEL(1, tanh_vector(v[0])));
+  set(ncx::ScalarOp::kErf, ONRT_VECTOR_KERNEL(1, erf_vector(v[0])));
+  set(ncx::ScalarOp::kLog, ONRT_VECTOR_KERNEL(1, log_vector(v[0])));
+  set(ncx::ScalarOp::kMaximum, ONRT_VECTOR_KERNEL(2, maximum_vector(v[0], v[1])));
+  set(ncx::ScalarOp::kMinimum, ONRT_VECTOR_KERNEL(2, minimum_vector(v[0], v[1])));
+  set(ncx::ScalarOp::kClamp,
+      ONRT_VECTOR_KERNEL(3, minimum_vector(maximum_vector(v[0], v[1]), v[2])));
+}
+
+}  // namespace
+}  // namespace onrt
