@@ -48,7 +48,7 @@ const Kernels& kernels_for(SimdLevel level) {
   switch (level) {
 #if defined(__x86_64__)
     case SimdLevel::kAvx512:
-      return kAvx512Kernels;
+      return __builtin_cpu_supports("avx512vnni") ? kAvx512VnniKernels : kAvx512Kernels;
     case SimdLevel::kAvx2:
       return kAvx2Kernels;
     case SimdLevel::kSse4:

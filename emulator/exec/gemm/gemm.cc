@@ -104,7 +104,9 @@ class Multiplication {
         scratch_(scratch),
         sum_(sum_of(p_.c.dtype)),
         element_(sum_ == Sum::kU64 ? 8 : 4),
-        max_rows_(kernels.max_rows[static_cast<size_t>(sum_)]),
+        dots_(sum_ == Sum::kU32 && kernels.dots.width != 0 && p_.k > 0 && is_byte(p_.a.dtype) &&
+              is_byte(p_.b.dtype)),
+        max_rows_(dots_ ? kernels.dots.max_rows : kernels.max_rows[static_cast<size_t>(sum_)]),
         narrow_(p_.m <= max_rows_),
         lines_(!narrow_ && reads_lines(p_, sum_)),
         strip_rows_(lines_ ? even_share(std::min(p_.m, kBlockRows), kernels.line_rows) : max_rows_),
@@ -152,6 +154,16 @@ class Multiplication {
     }
   }
 
+  static bool is_byte(Dtype dtype) {
+    return dtype == Dtype::kS8 || dtype == Dtype::kU8 || dtype == Dtype::kPred;
+  }
+
+  // Steps of a sweep over `depth` steps of k, and steps that a packed panel has for them.
+  int64_t sweep_depth(int64_t depth) const {
+    return dots_ ? divide_up(depth, kernels_.dots.width) : depth;
+  }
+  int64_t packed_depth(int64_t depth) const { return sweep_depth(depth) + (dots_ ? 1 : 0); }
+
   static bool reads_lines(const GemmProblem& p, Sum sum) {
     return sum == Sum::kF32 && p.a.column_stride == 1 &&
            p.n <= (p.a.dtype == Dtype::kF32 ? kLineColumns : kLineColumnsConverted);
@@ -173,8 +185,10 @@ class Multiplication {
     const int64_t depth = std::min(p_.k, kDepth);
     const int64_t rows = std::min<int64_t>(p_.m, max_rows_);
     std::array<int64_t, kStorages> elements{};
-    elements[kPackedA] = narrow_ ? p_.m * p_.k : rows * (lines_ ? line_width(depth) : depth);
-    elements[kPackedB] = b_stays() ? 0 : depth * (b_lines() ? columns + kPanel : columns);
+    elements[kPackedA] = narrow_ ? p_.m * divide_up(p_.k, kDepth) * packed_depth(depth)
+                                 : rows * (lines_ ? line_width(depth) : packed_depth(depth));
+    elements[kPackedB] =
+        b_stays() ? 0 : packed_depth(depth) * (b_lines() ? columns + kPanel : columns);
     elements[kSums] = p_.k <= kDepth ? 0 : (narrow_ ? rows : std::min(p_.m, kBlockRows)) * columns;
     elements[kTile] = direct_ ? 0 : rows * columns;
     elements[kTurned] = turned_ && p_.epilogue != nullptr ? rows * columns : 0;
@@ -222,14 +236,33 @@ class Multiplication {
   void pack_a(int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t depth, int lane,
               std::byte* packed) const {
     const Source source = source_of(p_.a, batch, p_.a.row_stride, row, p_.a.column_stride, k);
-    pack({source, rows, depth, static_cast<int>(rows), 0, packed, storage(kBuffer, lane)});
+    const PackJob job{source,
+                      rows,
+                      depth,
+                      static_cast<int>(rows),
+                      0,
+                      packed,
+                      storage(kBuffer, lane),
+                      moved(p_.b.dtype, Dtype::kS8)};
+    dots_ ? kernels_.dots.pack_a(job) : pack(job);
   }
 
   void pack_b(int64_t batch, int64_t column, int64_t columns, int64_t k, int64_t depth, int lane,
               std::byte* packed) const {
     const Source source = source_of(p_.b, batch, p_.b.column_stride, column, p_.b.row_stride, k);
-    pack({source, columns, depth, kPanel, depth * kPanel, packed, storage(kBuffer, lane)});
+    const PackJob job{source,
+                      columns,
+                      depth,
+                      kPanel,
+                      packed_depth(depth) * kPanel,
+                      packed,
+                      storage(kBuffer, lane),
+                      moved(p_.a.dtype, Dtype::kU8)};
+    dots_ ? kernels_.dots.pack_b(job) : pack(job);
   }
+
+  // What dots move the elements of an operand by.
+  static uint32_t moved(Dtype dtype, Dtype moved_type) { return dtype == moved_type ? 128 : 0; }
 
   static Source source_of(const GemmOperand& operand, int64_t batch, int64_t line_stride,
                           int64_t line, int64_t k_stride, int64_t k) {
@@ -240,7 +273,9 @@ class Multiplication {
   }
 
   void pack(const PackJob& job) const { kernels_.pack[static_cast<size_t>(sum_)](job); }
-  void sweep(const SweepJob& job) const { kernels_.sweep[static_cast<size_t>(sum_)](job); }
+  void sweep(const SweepJob& job) const {
+    dots_ ? kernels_.dots.sweep(job) : kernels_.sweep[static_cast<size_t>(sum_)](job);
+  }
 
   std::byte* c_at(int64_t batch, int64_t row, int64_t column) const {
     const int64_t offset =
@@ -274,10 +309,10 @@ class Multiplication {
     job.b_panel_stride = kPanel;
   }
 
-  static void use_packed_b(const std::byte* packed_b, SweepJob& job) {
+  void use_packed_b(const std::byte* packed_b, int64_t depth, SweepJob& job) const {
     job.b = packed_b;
     job.b_k_stride = kPanel;
-    job.b_panel_stride = job.k * kPanel;
+    job.b_panel_stride = packed_depth(depth) * kPanel;
   }
 
   // ---- narrow ---------------------------------------------------------------------------------
@@ -285,7 +320,8 @@ class Multiplication {
   void multiply_narrow(int64_t batch, ThreadPool* pool, int lane) const {
     std::byte* packed_a = storage(kPackedA, lane);
     for (int64_t k = 0; k < p_.k; k += kDepth) {
-      pack_a(batch, 0, p_.m, k, std::min(kDepth, p_.k - k), lane, packed_a + k * p_.m * element_);
+      pack_a(batch, 0, p_.m, k, std::min(kDepth, p_.k - k), lane,
+             packed_a + k / kDepth * packed_depth(kDepth) * p_.m * element_);
     }
     const int64_t chunk_work =
         multiply_saturated(p_.m * kNarrowColumns, std::max<int64_t>(p_.k, 1));
@@ -308,20 +344,21 @@ class Multiplication {
     SweepJob job{};
     job.rows = static_cast<int>(p_.m);
     for (int64_t k = 0; k == 0 || k < p_.k; k += kDepth) {
-      job.k = std::min(kDepth, p_.k - k);
-      const bool last = k + job.k == p_.k;
+      const int64_t depth = std::min(kDepth, p_.k - k);
+      job.k = sweep_depth(depth);
+      const bool last = k + depth == p_.k;
       job.from = k == 0 ? Sums{} : waiting;
       job.to = !last     ? waiting
                : direct_ ? Sums{c_at(batch, 0, column), p_.c.row_stride, kPanel}
                          : Sums{storage(kTile, lane), padded, kPanel};
       job.columns = last && direct_ ? columns : padded;
-      job.a = packed_a + k * p_.m * element_;
+      job.a = packed_a + k / kDepth * packed_depth(kDepth) * p_.m * element_;
       if (in_place) {
         use_b_in_place(batch, column, k, job);
       } else {
         std::byte* packed_b = storage(kPackedB, lane);
-        pack_b(batch, column, columns, k, job.k, lane, packed_b);
-        use_packed_b(packed_b, job);
+        pack_b(batch, column, columns, k, depth, lane, packed_b);
+        use_packed_b(packed_b, depth, job);
       }
       sweep(job);
     }
@@ -384,7 +421,8 @@ class Multiplication {
     for_chunks(pool, lane, divide_up(block.columns, kPackColumns), [&](int64_t chunk, int worker) {
       const int64_t first = chunk * kPackColumns;
       pack_b(block.batch, block.column + first, std::min(kPackColumns, block.columns - first),
-             block.k, block.depth, worker, block.packed_b + first * block.depth * element_);
+             block.k, block.depth, worker,
+             block.packed_b + first * packed_depth(block.depth) * element_);
     });
   }
 
@@ -416,7 +454,7 @@ class Multiplication {
 
   void multiply_strip(const Block& block, const Strip& strip, int lane) const {
     SweepJob job{};
-    job.k = block.depth;
+    job.k = sweep_depth(block.depth);
     job.rows = static_cast<int>(strip.rows);
     if (lines_) {
       use_lines(block.batch, strip.row, block.k, lane, job);
@@ -432,7 +470,9 @@ class Multiplication {
       job.b_k_stride = line_width(block.columns);
       job.b_panel_stride = kPanel;
     } else {
-      use_packed_b(block.packed_b + (strip.column - block.column) * block.depth * element_, job);
+      use_packed_b(
+          block.packed_b + (strip.column - block.column) * packed_depth(block.depth) * element_,
+          block.depth, job);
     }
     const Sums waiting = waiting_sums(block, strip);
     const bool last = block.k + block.depth == p_.k;
@@ -486,6 +526,7 @@ class Multiplication {
   GemmScratch& scratch_;
   const Sum sum_;
   const int64_t element_;  // bytes of a packed element
+  const bool dots_;        // 8-bit integers in words
   const int max_rows_;
   const bool narrow_;
   const bool lines_;      // A is read along its rows
@@ -502,7 +543,16 @@ Status gemm(const GemmProblem& problem, SimdLevel level, ThreadPool* pool, GemmS
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) {
     return ok_status();
   }
-  return Multiplication(problem, gemm_detail::kernels_for(level), scratch).run(pool);
+  return gemm_detail::gemm_with(problem, gemm_detail::kernels_for(level), pool, scratch);
 }
+
+namespace gemm_detail {
+
+Status gemm_with(const GemmProblem& problem, const Kernels& kernels, ThreadPool* pool,
+                 GemmScratch& scratch) {
+  return Multiplication(problem, kernels, scratch).run(pool);
+}
+
+}  // namespace gemm_detail
 
 }  // namespace onrt

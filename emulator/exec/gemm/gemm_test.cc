@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "emulator/exec/gemm/dispatch.h"
 #include "emulator/exec/gemm/gemm_reference.h"
 #include "runtime/base/format.h"
 #include "runtime/base/small_float.h"
@@ -234,6 +235,46 @@ TEST(Gemm, EqualsTheReferenceForEveryIntegerType) {
   }
 }
 
+TEST(Gemm, EqualsTheReferenceForBytesOfEverySignedness) {
+  const Dtype types[] = {Dtype::kS8, Dtype::kU8, Dtype::kPred};
+  const Layout layouts[] = {Layout::kRows, Layout::kColumns, Layout::kSpread};
+  for (Dtype a : types) {
+    for (Dtype b : types) {
+      for (int64_t m : {3, 24, 61}) {
+        for (int64_t k : {1, 2, 3, 5, 64, 261, 515}) {
+          expect_equals_reference({1, m, 33, k, a, b, Dtype::kS32}, nullptr);
+        }
+      }
+      for (Layout layout : layouts) {
+        expect_equals_reference({2, 45, 37, 23, a, b, Dtype::kS32, layout, Layout::kRows}, nullptr);
+        expect_equals_reference({2, 45, 37, 23, a, b, Dtype::kU8, Layout::kRows, layout}, nullptr);
+        expect_equals_reference({1, 70, 3, 300, a, b, Dtype::kS32, layout, layout}, nullptr);
+      }
+    }
+  }
+}
+
+#if defined(__x86_64__)
+TEST(Gemm, BytesWithoutDotProductsEqualTheReference) {
+  if (!simd_level_runs_here(SimdLevel::kAvx512)) {
+    GTEST_SKIP() << "this processor has no AVX-512";
+  }
+  for (Dtype a : {Dtype::kS8, Dtype::kU8}) {
+    for (Dtype b : {Dtype::kS8, Dtype::kU8}) {
+      for (int64_t k : {1, 2, 37, 515}) {
+        Operands operands({1, 61, 50, k, a, b, Dtype::kS32});
+        const Bytes expected = operands.expected();
+        GemmScratch scratch;
+        ASSERT_TRUE(gemm_detail::gemm_with(operands.problem(), gemm_detail::kAvx512Kernels, nullptr,
+                                           scratch)
+                        .ok());
+        EXPECT_TRUE(operands.result() == expected) << dtype_name(a) << dtype_name(b) << k;
+      }
+    }
+  }
+}
+#endif
+
 TEST(Gemm, GivesTheSameBitsWithAnyNumberOfThreads) {
   for (int threads : {2, 3}) {
     ThreadPool pool(threads);
@@ -242,6 +283,7 @@ TEST(Gemm, GivesTheSameBitsWithAnyNumberOfThreads) {
     expect_equals_reference({1, 2, 3000, 20, Dtype::kF32, Dtype::kF32, Dtype::kF32}, &pool);
     expect_equals_reference({40, 16, 30, 16, Dtype::kBF16, Dtype::kBF16, Dtype::kF32}, &pool);
     expect_equals_reference({3, 60, 70, 40, Dtype::kF32, Dtype::kF32, Dtype::kF16}, &pool);
+    expect_equals_reference({1, 150, 100, 300, Dtype::kS8, Dtype::kS8, Dtype::kS32}, &pool);
   }
 }
 

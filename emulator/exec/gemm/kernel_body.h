@@ -74,6 +74,16 @@ void multiply_tile(const SweepJob& job) {
     a += kForm == RowsOfA::kPacked ? kRows : 1;
     b += b_k_stride;
   }
+  if constexpr (__is_same(T, Dot)) {
+    ONRT_UNROLL for (int j = 0; j < kPanels; ++j) {
+      Panel column;
+      column.load(b + j * b_panel_stride);
+      ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
+        sum[i][j].add(column);
+        sum[i][j].add_scalar(a + i);
+      }
+    }
+  }
   if (job.from.data != nullptr) {
     const T* from = static_cast<const T*>(job.from.data);
     ONRT_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -549,6 +559,16 @@ void round_half(float* values, int64_t n, uint8_t dtype) {
   }
 }
 
+}  // namespace
+}  // namespace onrt::gemm_detail
+
+#ifdef ONRT_DOT_WIDTH
+#include "emulator/exec/gemm/dot_body.h"
+#endif
+
+namespace onrt::gemm_detail {
+namespace {
+
 constexpr Kernels kKernels = {
     {PanelOf<float>::kRows, PanelOf<uint32_t>::kRows, PanelOf<uint64_t>::kRows},
     {pack<float>, pack<uint32_t>, pack<uint64_t>},
@@ -559,7 +579,13 @@ constexpr Kernels kKernels = {
     sweep_lines,
     multiply_rows,
     store_half,
-    round_half};
+    round_half,
+#ifdef ONRT_DOT_WIDTH
+    kDots
+#else
+    {0, 0, nullptr, nullptr, nullptr}
+#endif
+};
 
 }  // namespace
 }  // namespace onrt::gemm_detail

@@ -20,6 +20,9 @@ constexpr int kMaxRows = 28;  // largest max_rows of any level
 // Type of packed elements and sums.
 enum class Sum : uint8_t { kF32, kU32, kU64 };
 
+// A word of 8-bit integers, see dot_body.h, or a sum of their products.
+enum Dot : uint32_t {};
+
 // Numbers of runtime/base/dtype.def; dispatch.cc asserts that they agree.
 enum : uint8_t {
   kPredType = 1,
@@ -56,6 +59,7 @@ struct PackJob {
   int64_t panel_stride;
   void* packed;
   void* buffer;
+  uint32_t other_moved;  // for Dots: what the other operand's elements are moved by
 };
 constexpr int64_t kPackBuffer = 8 * 256;  // elements of 8 bytes
 
@@ -92,6 +96,16 @@ struct SweepJob {
   Ahead ahead;
 };
 
+// Products of 8-bit integers (and pred) with sums of 32 bits. A panel has a step per `width` steps
+// of k and one more, and so has SweepJob::k less that one. width = 0: none, use Sum::kU32.
+struct Dots {
+  int width;
+  int max_rows;
+  void (*pack_a)(const PackJob& job);
+  void (*pack_b)(const PackJob& job);
+  void (*sweep)(const SweepJob& job);
+};
+
 struct Kernels {
   int max_rows[3];                      // by Sum
   void (*pack[3])(const PackJob& job);  // k at most 256
@@ -109,6 +123,7 @@ struct Kernels {
   void (*store_half)(const float* values, int64_t n, uint8_t dtype, uint16_t* output);
   // The same and back to f32, in place.
   void (*round_half)(float* values, int64_t n, uint8_t dtype);
+  Dots dots;
 };
 
 // The 256 values of an 8-bit floating type (dtype number).
@@ -119,6 +134,7 @@ extern const Kernels kPlainKernels;
 extern const Kernels kSse4Kernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512VnniKernels;
 #elif defined(__aarch64__)
 extern const Kernels kNeonKernels;
 #endif

@@ -31,6 +31,34 @@ struct F32Panel {
     high = _mm256_fmadd_ps(a.high, b.high, high);
   }
 };
+
+#define ONRT_DOT_WIDTH 2
+struct DotPanel {
+  __m256i low, high;
+  void zero() { low = high = _mm256_setzero_si256(); }
+  void load(const Dot* from) {
+    low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 8));
+  }
+  void store(Dot* to) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), high);
+  }
+  void add(const DotPanel& other) {
+    low = _mm256_add_epi32(low, other.low);
+    high = _mm256_add_epi32(high, other.high);
+  }
+  void add_scalar(const Dot* scalar) {
+    const __m256i a = _mm256_set1_epi32(static_cast<int>(*scalar));
+    low = _mm256_add_epi32(low, a);
+    high = _mm256_add_epi32(high, a);
+  }
+  void multiply_add(const Dot* scalar, const DotPanel& b) {
+    const __m256i a = _mm256_set1_epi32(static_cast<int>(*scalar));
+    low = _mm256_add_epi32(low, _mm256_madd_epi16(a, b.low));
+    high = _mm256_add_epi32(high, _mm256_madd_epi16(a, b.high));
+  }
+};
 constexpr int kF32Rows = 6;  // 12 of the 16 registers are sums
 constexpr int kF32Tiles = 6;
 constexpr int kF32LineRows = 6;

@@ -20,6 +20,40 @@ struct F32Panel {
   }
   void multiply_add(const F32Panel& a, const F32Panel& b) { v = _mm512_fmadd_ps(a.v, b.v, v); }
 };
+
+#ifdef __AVX512VNNI__
+#define ONRT_DOT_WIDTH 4
+#else
+#define ONRT_DOT_WIDTH 2
+#endif
+struct DotPanel {
+  __m512i v;
+  void zero() { v = _mm512_setzero_si512(); }
+  void load(const Dot* from) { v = _mm512_loadu_si512(from); }
+  void store(Dot* to) const { _mm512_storeu_si512(to, v); }
+  void add(const DotPanel& other) { v = _mm512_add_epi32(v, other.v); }
+  void add_scalar(const Dot* scalar) {
+    v = _mm512_add_epi32(v, _mm512_set1_epi32(static_cast<int>(*scalar)));
+  }
+#ifdef __AVX512VNNI__
+  template <bool kSigned>
+  void add_bytes(const DotPanel& words) {
+    const __m512i ones = _mm512_set1_epi8(1);
+    v = kSigned ? _mm512_dpbusd_epi32(v, ones, words.v) : _mm512_dpbusd_epi32(v, words.v, ones);
+  }
+#endif
+#ifdef __AVX512VNNI__
+  // By hand: gcc 12 copies the sum for the intrinsic and runs out of registers.
+  void multiply_add(const Dot* scalar, const DotPanel& b) {
+    __asm__("vpdpbusd %1%{1to16%}, %2, %0" : "+v"(v) : "m"(*scalar), "v"(b.v));
+  }
+#else
+  void multiply_add(const Dot* scalar, const DotPanel& b) {
+    const __m512i a = _mm512_set1_epi32(static_cast<int>(*scalar));
+    v = _mm512_add_epi32(v, _mm512_madd_epi16(a, b.v));
+  }
+#endif
+};
 constexpr int kF32Rows = 24;
 constexpr int kF32Tiles = 24;
 constexpr int kF32LineRows = 14;
@@ -56,6 +90,10 @@ void f32_to_half(const float* from, int64_t n, uint16_t* to) {
 
 namespace onrt::gemm_detail {
 
+#ifdef __AVX512VNNI__
+const Kernels kAvx512VnniKernels = kKernels;
+#else
 const Kernels kAvx512Kernels = kKernels;
+#endif
 
 }  // namespace onrt::gemm_detail
