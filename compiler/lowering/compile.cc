@@ -55,6 +55,7 @@ std::vector<NeffTensor> make_tensors(const hir::Flat& flat) {
     tensors.push_back(make_tensor(flat.type(flat.parameters()[i]),
                                   name_of(graph.input_names(), i, "input"), TensorUsage::kInput));
   }
+  const std::vector<int32_t> aliased = lowering::aliased_parameters(flat);
   for (size_t i = 0; i < flat.outputs().size(); ++i) {
     const hir::Type& type = flat.type(flat.outputs()[i]);
     if (type.elements == 0) {
@@ -62,9 +63,7 @@ std::vector<NeffTensor> make_tensors(const hir::Flat& flat) {
     }
     NeffTensor made =
         make_tensor(type, name_of(graph.output_names(), i, "output"), TensorUsage::kOutput);
-    for (const hir::Alias& alias : graph.aliases()) {
-      made.alias_of = static_cast<size_t>(alias.output) == i ? alias.parameter : made.alias_of;
-    }
+    made.alias_of = aliased[i];
     tensors.push_back(std::move(made));
   }
   return tensors;

@@ -141,8 +141,8 @@ Status Lowerer::lower_branches(const Node& node, int32_t index) {
 
 void Lowerer::count_uses(int32_t region, size_t branch, size_t branches, BranchUses& uses) const {
   const auto use = [&](Ref ref) {
-    if (value(ref).has_window) {
-      uses.try_emplace(value(ref).window.buffer, branches).first->second[branch] += 1;
+    if (value(ref).window) {
+      uses.try_emplace(value(ref).window->buffer, branches).first->second[branch] += 1;
     }
   };
   const auto is_used = [&](const Node& node, int32_t index, size_t k) {
@@ -207,10 +207,10 @@ Window Lowerer::adoptable(const Node& node, size_t result) {
       at =
           hir::updated_operands(inner) > 0 ? inner.operands[static_cast<size_t>(at.result)] : Ref{};
     }
-    if (at.node >= 0 && value(at).has_window &&
-        value(at).window.dims == Dims(node.results[result].dims) &&
-        value(at).window.dtype == node.results[result].dtype) {
-      return value(at).window;
+    if (at.node >= 0 && value(at).window &&
+        value(at).window->dims == Dims(node.results[result].dims) &&
+        value(at).window->dtype == node.results[result].dtype) {
+      return *value(at).window;
     }
   }
   return {};

@@ -104,8 +104,8 @@ void Lowerer::release_operands(const Node& node) {
 void Lowerer::release(Ref ref) {
   Value& used = value(ref);
   --used.pending;
-  if (used.has_window) {
-    --buffers_[static_cast<size_t>(used.window.buffer)].pending;
+  if (used.window) {
+    --buffers_[static_cast<size_t>(used.window->buffer)].pending;
   } else if (used.pending == 0 && used.reg.list != Reg::List::kNone) {
     --kernel(used.kernel).tail.expected;
   }
@@ -113,12 +113,15 @@ void Lowerer::release(Ref ref) {
 
 // The value is this window from now on.
 void Lowerer::attach(Value& made, const Window& window, int32_t kernel_number) {
-  if (made.has_window) {
-    buffers_[static_cast<size_t>(made.window.buffer)].pending -= made.pending;
+  if (made.window) {
+    buffers_[static_cast<size_t>(made.window->buffer)].pending -= made.pending;
   }
   made.kernel = kernel_number;
-  made.window = window;
-  made.has_window = true;
+  if (made.window) {
+    *made.window = window;
+  } else {
+    made.window = std::make_unique<Window>(window);
+  }
   buffers_[static_cast<size_t>(window.buffer)].pending += made.pending;
 }
 
@@ -184,9 +187,8 @@ Window Lowerer::window(Ref ref) {
   const Node& node = flat_[ref.node];
   const bool iota = node.opcode == hir::Opcode::kIota;
   // An iota that a block made for itself may not be there for another block.
-  if (wanted.has_window &&
-      (!iota || blocks_[static_cast<size_t>(kernel(wanted.kernel).block)].open)) {
-    return wanted.window;
+  if (wanted.window && (!iota || blocks_[static_cast<size_t>(kernel(wanted.kernel).block)].open)) {
+    return *wanted.window;
   }
   if (node.opcode == hir::Opcode::kConstant) {
     const Window made =
@@ -222,8 +224,7 @@ Window Lowerer::window(Ref ref) {
 
 bool Lowerer::is_unchanged(Ref ref) const {
   const Value& used = value(ref);
-  return !used.has_window ||
-         buffers_[static_cast<size_t>(used.window.buffer)].updated <= used.kernel;
+  return !used.window || buffers_[static_cast<size_t>(used.window->buffer)].updated <= used.kernel;
 }
 
 Window Lowerer::dense(Ref ref, const Node& user) {
@@ -301,11 +302,11 @@ bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t 
     if (node.opcode == hir::Opcode::kIota) {
       return false;  // its place in the product's dimensions is not one dimension's
     }
-    if (!used.has_window || type(operand).dims.empty()) {
+    if (!used.window || type(operand).dims.empty()) {
       continue;  // dense or one element: any run of dimensions can be one
     }
     for (const Run& run : kernel.runs) {
-      if (!can_merge(used.window, run.begin, run.count)) {
+      if (!can_merge(*used.window, run.begin, run.count)) {
         return false;
       }
     }

@@ -7,6 +7,7 @@
 // copied at the end of the body. A kernel grows only while its block is being filled.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -91,10 +92,9 @@ class Lowerer {
   struct Value {
     int32_t kernel = -1;  // that must be complete (window) or is being built (register)
     Reg reg;
-    bool has_window = false;
-    int32_t pending = 0;  // uses that are still to come
-    int32_t reader = -1;  // last kernel that has the window as an elementwise input
-    Window window;
+    int32_t pending = 0;             // uses that are still to come
+    int32_t reader = -1;             // last kernel that has the window as an elementwise input
+    std::unique_ptr<Window> window;  // null: a register, or nothing yet
   };
 
   struct BufferState {
@@ -171,6 +171,8 @@ Status lower_scalar_operation(Lowerer& lowerer, const Node& node, int32_t index)
   Status lower_##function(Lowerer& lowerer, const Node& node, int32_t index);
 #include "compiler/hir/opcodes.def"
 
+// By output number: the parameter that it may share memory with; -1: none.
+std::vector<int32_t> aliased_parameters(const Flat& flat);
 // Outputs to their slots, aliases kept apart, scratch addresses: after all kernels are made.
 Status place_outputs(const Flat& flat, Plan& plan, std::span<const Window> outputs);
 void drop_unused(Plan& plan);

@@ -46,7 +46,7 @@ std::string list(const Dims& values) {
 // Writes a graph's text: two operands x and y of one type and shape, then what a cell adds.
 class Writer {
  public:
-  Writer(Dtype type, const ShapeKind& kind) : type(type), dims(kind.dims) {
+  Writer(Dtype element, const ShapeKind& kind) : type(element), dims(kind.dims) {
     for (int64_t number = 0; number < 2; ++number) {
       Dims whole = dims;
       for (int64_t& dim : whole) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where results go: straight to their io slot if nothing forbids it, else through a copy.
 #include <algorithm>
-#include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/lowering/lowerer.h"
 #include "compiler/lowering/nesting.h"
@@ -42,6 +43,7 @@ class OutputPlacer {
 
   void add_slots(std::span<const Window> windows) {
     auto slot = static_cast<int32_t>(flat_.parameters().size());
+    const std::vector<int32_t> aliased = aliased_parameters(flat_);
     for (size_t i = 0; i < windows.size(); ++i) {
       const Type& type = flat_.type(flat_.outputs()[i]);
       if (type.elements == 0) {
@@ -52,8 +54,9 @@ class OutputPlacer {
       made.source = windows[i];
       plan_.buffers.push_back({Place::kIo, slot++, 0, static_cast<int64_t>(type.bytes())});
       made.slot = static_cast<BufferId>(plan_.buffers.size() - 1);
-      for (const hir::Alias& alias : flat_.graph().aliases()) {
-        made.aliased = static_cast<size_t>(alias.output) == i ? alias.parameter : made.aliased;
+      made.aliased = aliased[i];
+      if (made.aliased >= 0) {
+        aliased_inputs_.insert(made.aliased);
       }
       outputs_.push_back(made);
     }
@@ -74,9 +77,7 @@ class OutputPlacer {
   }
 
   bool is_aliased_input(BufferId id) {
-    return buffer(id).place == Place::kIo &&
-           std::ranges::any_of(
-               outputs_, [&](const Output& output) { return output.aliased == buffer(id).slot; });
+    return buffer(id).place == Place::kIo && aliased_inputs_.contains(buffer(id).slot);
   }
 
   // Outputs that are copied at the end from an input that an output may overwrite: save it first.
@@ -102,37 +103,34 @@ class OutputPlacer {
   }
 
   // An aliased slot may not be written while its input is still to be read; in the last reading
-  // kernel itself only element by element.
+  // kernel itself only element by element. Kernels of a loop or conditional count as one.
   void forbid_early_writes() {
     const Nesting nesting(plan_);
+    std::unordered_map<int32_t, int32_t> last_read;     // by parameter: kernel of the main block
+    std::unordered_map<BufferId, int32_t> first_write;  // by buffer
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      const int32_t number = nesting.in_block(static_cast<int32_t>(k), 0);
+      for_each_read(plan_.kernels[k], [&](const Window& window) {
+        if (is_aliased_input(window.buffer)) {
+          last_read[buffer(window.buffer).slot] = number;
+        }
+      });
+      for_each_write(plan_.kernels[k],
+                     [&](const Window& window) { first_write.try_emplace(window.buffer, number); });
+    }
     for (Output& output : outputs_) {
-      if (output.direct && output.aliased >= 0) {
-        output.direct = !writes_early(output, nesting);
+      if (!output.direct || output.aliased < 0) {
+        continue;
       }
+      const auto read = last_read.find(output.aliased);
+      const auto write = first_write.find(output.source.buffer);
+      if (read == last_read.end() || write == first_write.end() || read->second < write->second) {
+        continue;
+      }
+      Kernel& kernel = plan_.kernels[static_cast<size_t>(write->second)];
+      output.direct =
+          read->second == write->second && !kernel.is_control() && in_step(kernel, output);
     }
-  }
-
-  // Kernels of a loop or conditional count as one.
-  bool writes_early(const Output& output, const Nesting& nesting) {
-    bool written = false;
-    for (size_t first = 0; first < plan_.kernels.size();) {
-      const int32_t last = nesting.in_block(static_cast<int32_t>(first), 0);
-      bool reads = false;
-      bool writes = false;
-      for (size_t k = first; k <= static_cast<size_t>(last); ++k) {
-        for_each_read(plan_.kernels[k], [&](const Window& window) {
-          reads = reads || is_parameter(window, output.aliased);
-        });
-        writes = writes || writes_buffer(plan_.kernels[k], output.source.buffer);
-      }
-      Kernel& kernel = plan_.kernels[static_cast<size_t>(last)];
-      if (reads && (written || (writes && (kernel.is_control() || !in_step(kernel, output))))) {
-        return true;
-      }
-      written = written || writes;
-      first = static_cast<size_t>(last) + 1;
-    }
-    return false;
   }
 
   bool is_parameter(const Window& window, int32_t parameter) {
@@ -184,6 +182,7 @@ class OutputPlacer {
   const Flat& flat_;
   Plan& plan_;
   std::vector<Output> outputs_;
+  std::unordered_set<int32_t> aliased_inputs_;
 };
 
 // Leaves only what the outputs need, and gives registers their final order.
@@ -242,6 +241,14 @@ void prune(Micro& micro) {
 }
 
 }  // namespace
+
+std::vector<int32_t> aliased_parameters(const Flat& flat) {
+  std::vector<int32_t> made(flat.outputs().size(), -1);
+  for (const hir::Alias& alias : flat.graph().aliases()) {
+    made[static_cast<size_t>(alias.output)] = alias.parameter;
+  }
+  return made;
+}
 
 Status place_outputs(const Flat& flat, Plan& plan, std::span<const Window> outputs) {
   OutputPlacer(flat, plan).run(outputs);

@@ -9,6 +9,8 @@
 // In memory the axis is known by its distance in bytes: an internal array is used by kernels of the
 // segment alone, and all of them find the axis at the same distance.
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -20,6 +22,8 @@ namespace {
 constexpr int64_t kMostTiles = 64;
 constexpr int64_t kLeastProductRows = 32;  // a product cut thinner packs its other side too often
 constexpr size_t kMostKernels = 64;        // of a segment
+constexpr size_t kMostSliced = ncx::kMaxInstructions / 2;  // kernels of a program with slices
+constexpr int32_t kMostSpan = 512;  // from its first kernel to its last, others included
 
 // A window of a kernel and what of it follows the axis.
 struct Access {
@@ -147,38 +151,54 @@ struct Segment {
   int64_t count = 0;                  // indices of the axis
   std::map<int32_t, size_t> kernels;  // number, its axis
   std::map<BufferId, Axis> internal;
+
+  int32_t first() const { return kernels.begin()->first; }
+  int32_t last() const { return kernels.rbegin()->first; }
 };
 
 class Tiler {
  public:
   Tiler(const Flat& flat, Plan& plan, int64_t tile_bytes) : plan_(plan), tile_bytes_(tile_bytes) {
     auto slot = static_cast<int32_t>(flat.parameters().size());
-    for (size_t i = 0; i < flat.outputs().size(); ++i) {
+    const std::vector<int32_t> aliased = aliased_parameters(flat);
+    for (size_t i = 0; i < aliased.size(); ++i) {
       if (flat.type(flat.outputs()[i]).elements == 0) {
         continue;
       }
-      for (const hir::Alias& alias : flat.graph().aliases()) {
-        if (static_cast<size_t>(alias.output) == i) {
-          aliased_.emplace(slot, static_cast<int32_t>(alias.parameter));
-        }
+      if (aliased[i] >= 0) {
+        aliased_.emplace(slot, aliased[i]);
       }
       ++slot;
     }
     list_users();
   }
 
+  // Segments that don't overlap are cut together: each round looks at all kernels once.
   void run() {
     std::set<BufferId> tried;
-    for (BufferId seed = next_seed(tried); seed >= 0; seed = next_seed(tried)) {
-      tried.insert(seed);
-      const auto segment = best_segment(seed);
-      if (segment && slice_of(*segment) < segment->count) {
-        const auto first_made = static_cast<BufferId>(plan_.buffers.size());
-        apply(*segment);
-        list_users();
-        for (auto id = first_made; id < static_cast<BufferId>(plan_.buffers.size()); ++id) {
-          tried.insert(id);
+    while (true) {
+      std::map<int32_t, Segment> chosen;  // by first kernel
+      size_t kernels = plan_.kernels.size();
+      for (const BufferId seed : seeds(tried)) {
+        auto segment = best_segment(seed);
+        if (!segment || slice_of(*segment) >= segment->count ||
+            kernels + slices_of(*segment) > kMostSliced) {
+          tried.insert(seed);
+        } else if (!overlaps(chosen, *segment)) {
+          tried.insert(seed);
+          kernels += slices_of(*segment);
+          const int32_t first = segment->first();
+          chosen.emplace(first, std::move(*segment));
         }
+      }
+      if (chosen.empty()) {
+        return;
+      }
+      const auto first_made = static_cast<BufferId>(plan_.buffers.size());
+      apply(chosen);
+      list_users();
+      for (auto id = first_made; id < static_cast<BufferId>(plan_.buffers.size()); ++id) {
+        tried.insert(id);
       }
     }
   }
@@ -189,31 +209,61 @@ class Tiler {
   std::vector<int32_t>& users(BufferId id) { return users_[static_cast<size_t>(id)]; }
 
   void list_users() {
-    users_.assign(plan_.buffers.size(), {});
+    users_.resize(plan_.buffers.size());
+    for (std::vector<int32_t>& list : users_) {
+      list.clear();  // and keep its memory
+    }
+    marks_.resize(plan_.buffers.size());
+    touched_.resize(plan_.kernels.size());
+    std::map<int32_t, BufferId> slots;  // the first buffer that stands for a slot
+    memory_.resize(plan_.buffers.size());
+    for (size_t b = 0; b < memory_.size(); ++b) {
+      const auto id = static_cast<BufferId>(b);
+      const auto alias = aliased_.find(buffer(id).slot);
+      const int32_t slot = alias == aliased_.end() ? buffer(id).slot : alias->second;
+      memory_[b] = buffer(id).place == Place::kIo ? slots.try_emplace(slot, id).first->second : id;
+    }
     for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      Touched& made = touched_[k];
+      made.reads.clear();
+      made.writes.clear();
       const auto use = [&](const Window& window) {
         auto& list = users(window.buffer);
         if (list.empty() || list.back() != static_cast<int32_t>(k)) {
           list.push_back(static_cast<int32_t>(k));
         }
       };
-      for_each_read(plan_.kernels[k], use);
-      for_each_write(plan_.kernels[k], use);
+      for_each_read(plan_.kernels[k], [&](const Window& window) {
+        use(window);
+        made.reads.push_back(memory_of(window.buffer));
+      });
+      for_each_write(plan_.kernels[k], [&](const Window& window) {
+        use(window);
+        made.writes.push_back(memory_of(window.buffer));
+      });
+      if (plan_.kernels[k].in_place()) {
+        made.reads.insert(made.reads.end(), made.writes.begin(), made.writes.end());
+      }
     }
   }
 
-  // The largest array that is worth it and was not tried.
-  BufferId next_seed(const std::set<BufferId>& tried) {
-    BufferId best = -1;
+  // Arrays that are worth it and were not tried, largest first.
+  std::vector<BufferId> seeds(const std::set<BufferId>& tried) {
+    std::vector<BufferId> made;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const auto id = static_cast<BufferId>(b);
       if (buffer(id).place == Place::kScratch && buffer(id).bytes > tile_bytes_ &&
-          users(id).size() > 1 && !tried.contains(id) &&
-          (best < 0 || buffer(id).bytes > buffer(best).bytes)) {
-        best = id;
+          users(id).size() > 1 && !tried.contains(id)) {
+        made.push_back(id);
       }
     }
-    return best;
+    std::ranges::stable_sort(made, std::greater<>(), [&](BufferId id) { return buffer(id).bytes; });
+    return made;
+  }
+
+  static bool overlaps(const std::map<int32_t, Segment>& chosen, const Segment& segment) {
+    const auto next = chosen.upper_bound(segment.last());
+    return next != chosen.begin() && std::prev(next)->second.last() >= segment.first();
   }
 
   // By what it saves; the outermost dimension of the first user where several save the same.
@@ -259,6 +309,11 @@ class Tiler {
       }
     }
     return slice;
+  }
+  // Kernels that the segment becomes.
+  size_t slices_of(const Segment& segment) {
+    const int64_t slice = slice_of(segment);
+    return static_cast<size_t>((segment.count + slice - 1) / slice) * segment.kernels.size();
   }
   static bool is_batch(const Kernel& product, size_t axis) {
     return axis < product.runs[product.runs.size() - 2].begin;
@@ -326,6 +381,9 @@ class Tiler {
         return false;
       }
       segment.kernels.emplace(user, *found);
+      if (segment.last() - segment.first() >= kMostSpan) {
+        return false;
+      }
     }
     segment.internal.emplace(id, axis);
     return true;
@@ -357,14 +415,7 @@ class Tiler {
   }
 
   // Buffers of one slot, and of an output and the input that it is aliased with, are one memory.
-  BufferId memory_of(BufferId id) {
-    const Buffer& found = buffer(id);
-    if (found.place != Place::kIo) {
-      return id;
-    }
-    const auto alias = aliased_.find(found.slot);
-    return -1 - (alias == aliased_.end() ? found.slot : alias->second);
-  }
+  BufferId memory_of(BufferId id) const { return memory_[static_cast<size_t>(id)]; }
 
   // What a kernel of the segment reads from another one comes from the same slice, and the kernels
   // between them can move out of the way.
@@ -399,79 +450,94 @@ class Tiler {
   }
 
   bool same_block(const Segment& segment) {
-    const int32_t first = segment.kernels.begin()->first;
-    const int32_t last = segment.kernels.rbegin()->first;
-    for (int32_t k = first; k <= last; ++k) {
-      if (kernel(k).block != kernel(first).block || kernel(k).is_control()) {
+    const int32_t block = kernel(segment.first()).block;
+    for (int32_t k = segment.first(); k <= segment.last(); ++k) {
+      if (kernel(k).block != block || kernel(k).is_control()) {
         return false;
       }
     }
     return true;
   }
 
+  // Memory that a kernel uses.
   struct Touched {
-    std::set<BufferId> reads;
-    std::set<BufferId> writes;
-
-    bool depends_on(const Touched& earlier) const {
-      const auto meet = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
-        return std::ranges::any_of(a, [&](BufferId id) { return b.contains(id); });
-      };
-      return meet(reads, earlier.writes) || meet(writes, earlier.writes) ||
-             meet(writes, earlier.reads);
-    }
-    void add(const Touched& other) {
-      reads.insert(other.reads.begin(), other.reads.end());
-      writes.insert(other.writes.begin(), other.writes.end());
-    }
+    std::vector<BufferId> reads;
+    std::vector<BufferId> writes;
   };
 
-  Touched touched(int32_t number) {
-    Touched made;
-    Kernel& found = kernel(number);
-    for_each_read(found,
-                  [&](const Window& window) { made.reads.insert(memory_of(window.buffer)); });
-    for_each_write(found,
-                   [&](const Window& window) { made.writes.insert(memory_of(window.buffer)); });
-    if (found.in_place()) {
-      made.reads.insert(made.writes.begin(), made.writes.end());
+  // Who used a memory so far: numbers of the last walks (followers()) in which they did.
+  struct Mark {
+    uint64_t read = 0;
+    uint64_t written = 0;
+  };
+  enum Side : uint8_t { kInside, kAfter, kSides };
+  using Marks = std::array<Mark, kSides>;
+
+  bool must_follow(const Touched& touched, Side side) const {
+    const auto at = [&](BufferId id) { return marks_[static_cast<size_t>(id)][side]; };
+    return std::ranges::any_of(touched.reads,
+                               [&](BufferId id) { return at(id).written == walk_; }) ||
+           std::ranges::any_of(touched.writes, [&](BufferId id) {
+             return at(id).written == walk_ || at(id).read == walk_;
+           });
+  }
+  void mark(const Touched& touched, Side side) {
+    for (const BufferId id : touched.reads) {
+      marks_[static_cast<size_t>(id)][side].read = walk_;
     }
-    return made;
+    for (const BufferId id : touched.writes) {
+      marks_[static_cast<size_t>(id)][side].written = walk_;
+    }
   }
 
   // Kernels between those of the segment that must wait for one of them, in order; nothing if one
   // of the segment needs one of these.
   std::optional<std::vector<int32_t>> followers(const Segment& segment) {
     std::vector<int32_t> made;
-    Touched inside;
-    Touched after;
-    for (int32_t k = segment.kernels.begin()->first; k <= segment.kernels.rbegin()->first; ++k) {
-      const Touched now = touched(k);
-      if (segment.kernels.contains(k)) {
-        if (now.depends_on(after)) {
+    ++walk_;
+    auto own = segment.kernels.begin();
+    for (int32_t k = segment.first(); k <= segment.last(); ++k) {
+      const Touched& now = touched_[static_cast<size_t>(k)];
+      if (k == own->first) {
+        if (must_follow(now, kAfter)) {
           return std::nullopt;
         }
-        inside.add(now);
-      } else if (now.depends_on(inside) || now.depends_on(after)) {
+        mark(now, kInside);
+        ++own;
+      } else if (must_follow(now, kInside) || must_follow(now, kAfter)) {
         made.push_back(k);
-        after.add(now);
+        mark(now, kAfter);
       }
     }
     return made;
   }
   bool can_gather(const Segment& segment) { return followers(segment).has_value(); }
 
-  void apply(const Segment& segment) {
+  void apply(const std::map<int32_t, Segment>& chosen) {
+    std::vector<Kernel> made;
+    made.reserve(plan_.kernels.size());
+    size_t done = 0;
+    const auto keep_until = [&](size_t end) {
+      for (; done < end; ++done) {
+        made.push_back(std::move(plan_.kernels[done]));
+      }
+    };
+    for (const auto& [first, segment] : chosen) {
+      keep_until(static_cast<size_t>(first));
+      append_slices(segment, made);
+      done = static_cast<size_t>(segment.last()) + 1;
+    }
+    keep_until(plan_.kernels.size());
+    plan_.kernels = std::move(made);
+  }
+
+  // Kernels from the segment's first to its last: others that need not wait, slices, the rest.
+  void append_slices(const Segment& segment, std::vector<Kernel>& made) {
     const int64_t slice = slice_of(segment);
     const std::vector<int32_t> later = *followers(segment);
-    std::vector<Kernel> made;
-    made.reserve(plan_.kernels.size() + segment.kernels.size() * 8);
-    const int32_t first = segment.kernels.begin()->first;
-    const int32_t last = segment.kernels.rbegin()->first;
-    for (int32_t k = 0; k <= last; ++k) {
-      if (k < first ||
-          (!segment.kernels.contains(k) && std::ranges::find(later, k) == later.end())) {
-        made.push_back(kernel(k));
+    for (int32_t k = segment.first(); k <= segment.last(); ++k) {
+      if (!segment.kernels.contains(k) && !std::ranges::binary_search(later, k)) {
+        made.push_back(std::move(kernel(k)));
       }
     }
     for (int64_t start = 0; start < segment.count; start += slice) {
@@ -482,12 +548,8 @@ class Tiler {
       }
     }
     for (const int32_t k : later) {
-      made.push_back(kernel(k));
+      made.push_back(std::move(kernel(k)));
     }
-    for (auto k = static_cast<size_t>(last) + 1; k < plan_.kernels.size(); ++k) {
-      made.push_back(std::move(plan_.kernels[k]));
-    }
-    plan_.kernels = std::move(made);
   }
 
   // Arrays for one slice in the place of the internal ones: each slice has its own, so that their
@@ -545,6 +607,10 @@ class Tiler {
   int64_t tile_bytes_;
   std::map<int32_t, int32_t> aliased_;       // slot of an output, its parameter
   std::vector<std::vector<int32_t>> users_;  // by buffer: kernels, ascending
+  std::vector<BufferId> memory_;             // by buffer: what stands for its memory
+  std::vector<Touched> touched_;             // by kernel
+  std::vector<Marks> marks_;                 // by memory
+  uint64_t walk_ = 0;
 };
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compiler/hir/shape.h"
@@ -15,46 +17,80 @@
 
 namespace onrt::lowering {
 
-// Up to hir::kMaxRank integers; copies only what is in use. Thread-compatible.
+// Up to hir::kMaxRank + 1 integers: a few in place, as almost all shapes have, else on the heap.
+// Thread-compatible.
 class Dims {
  public:
   Dims() = default;
   explicit Dims(std::span<const int64_t> values) { assign(values); }
   Dims(std::initializer_list<int64_t> values) { assign({values.begin(), values.size()}); }
   Dims(const Dims& other) { assign(other); }
+  Dims(Dims&& other) noexcept { take(other); }
   Dims& operator=(const Dims& other) {
-    assign(other);
+    if (this != &other) {
+      assign(other);
+    }
+    return *this;
+  }
+  Dims& operator=(Dims&& other) noexcept {
+    if (this != &other) {
+      take(other);
+    }
     return *this;
   }
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int64_t& operator[](size_t i) { return values_[i]; }
-  int64_t operator[](size_t i) const { return values_[i]; }
-  int64_t back() const { return values_[size_ - 1]; }
-  const int64_t* begin() const { return values_.data(); }
-  const int64_t* end() const { return values_.data() + size_; }
-  void push_back(int64_t value) { values_[size_++] = value; }
+  int64_t& operator[](size_t i) { return data()[i]; }
+  int64_t operator[](size_t i) const { return data()[i]; }
+  int64_t back() const { return data()[size_ - 1]; }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + size_; }
+  void push_back(int64_t value) {
+    make_room(size_ + 1);
+    data()[size_++] = value;
+  }
   void pop_back() { --size_; }
   void resize(size_t size, int64_t value = 0) {
-    std::fill(values_.begin() + size_, values_.begin() + std::max(size, size_), value);
+    make_room(size);
+    std::fill(data() + size_, data() + std::max(size, size_), value);
     size_ = size;
   }
   operator std::span<const int64_t>() const {
-    return {values_.data(), size_};
+    return {data(), size_};
   }  // NOLINT(google-explicit-constructor)
   bool operator==(const Dims& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
  private:
+  static constexpr size_t kInPlace = 6;
+  static constexpr size_t kMost = hir::kMaxRank + 1;
+
+  int64_t* data() { return large_ ? large_.get() : few_.data(); }
+  const int64_t* data() const { return large_ ? large_.get() : few_.data(); }
+  void make_room(size_t size) {
+    if (size > kInPlace && !large_) {
+      large_ = std::make_unique<int64_t[]>(kMost);
+      std::copy_n(few_.begin(), size_, large_.get());
+    }
+  }
   void assign(std::span<const int64_t> values) {
+    make_room(values.size());
     size_ = values.size();
-    std::copy(values.begin(), values.end(), values_.begin());
+    std::copy(values.begin(), values.end(), data());
+  }
+  void take(Dims& other) {
+    large_ = std::move(other.large_);
+    size_ = std::exchange(other.size_, 0);
+    if (!large_) {
+      std::copy_n(other.few_.begin(), size_, few_.begin());
+    }
   }
 
   size_t size_ = 0;
-  std::array<int64_t, hir::kMaxRank + 1> values_;
+  std::unique_ptr<int64_t[]> large_;  // null: the integers are in few_
+  std::array<int64_t, kInPlace> few_;
 };
 
 using BufferId = int32_t;

@@ -38,6 +38,8 @@ class Flattener {
       : graph_(graph), options_(options), pass_through_(graph) {
     flat_.graph_ = &graph;
     flat_.nodes_.reserve(graph.size());
+    stored_.reserve(graph.size());
+    by_hash_.reserve(graph.size());
     flat_.regions_.emplace_back();
   }
 
