@@ -52,7 +52,7 @@ Row row_of(const Shape& shape, int64_t instructions, double smallest) {
       [&](double seconds) { return seconds * 1e9 / static_cast<double>(instructions); });
   if (instructions > kSmallest && smallest > 0) {
     row.peers.push_back({"of " + std::to_string(kSmallest), smallest});
-    row.goal = 1 / kMostGrowth;
+    row.goal = shape.proportional ? 1 / kMostGrowth : 0;
   }
   fprintf(stderr, "%s: %.4f s\n", row.title.c_str(),
           row.ours * static_cast<double>(instructions) * 1e-9);

@@ -12,6 +12,7 @@ struct Shape {
   const char* name;
   const char* title;
   void (*fill)(nrtcc_graph_t* graph, int64_t instructions);
+  bool proportional;  // the program grows as the module does
 };
 
 // Each operation needs the one before.
@@ -26,11 +27,11 @@ void fill_large_layers(nrtcc_graph_t* graph, int64_t instructions);
 void fill_updates(nrtcc_graph_t* graph, int64_t instructions);
 
 inline constexpr Shape kShapes[] = {
-    {"chain", "a chain", fill_chain},
-    {"tree", "a wide tree", fill_tree},
-    {"layers", "layers and their gradients", fill_layers},
-    {"large_layers", "large layers and their gradients", fill_large_layers},
-    {"updates", "updates of weights", fill_updates},
+    {"chain", "a chain", fill_chain, true},
+    {"tree", "a wide tree", fill_tree, true},
+    {"layers", "layers and their gradients", fill_layers, true},
+    {"large_layers", "large layers and their gradients", fill_large_layers, false},
+    {"updates", "updates of weights", fill_updates, true},
 };
 
 // About `instructions` of them. `graph` is the caller's to destroy; null on failure.
