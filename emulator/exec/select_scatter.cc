@@ -182,6 +182,7 @@ class SelectScatterExecutor final : public Executor {
 
     // Windows [at, end) along one dimension.
     void row(const int64_t* window, int64_t at, int64_t end) {
+      look();  // a row may have no windows at all
       for (size_t d = 0; d < e_.rank_; ++d) {
         windows_[d] = base_[d] + window[d];
         runs_[d] = d == e_.along_ ? ElementRun{} : e_.axes_[d].run(windows_[d]);

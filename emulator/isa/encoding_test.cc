@@ -313,6 +313,12 @@ TEST(Verify, NamesInstructionAndRuleThatIsBroken) {
          get<ReduceWindow>(p, 13).window[0].size = kMaxWindowNumber;
          get<ReduceWindow>(p, 13).window[0].window_dilation = kMaxWindowNumber;
        }},
+      {"steps beyond 2^60",
+       [](Program& p) {
+         get<ReduceWindow>(p, 13).inputs[0].dims[0] = 1;
+         get<ReduceWindow>(p, 13).inputs[0].strides[0] = int64_t{1} << 58;
+         get<ReduceWindow>(p, 13).window[0].stride = 8;
+       }},
       {"combines f32 by xor",
        [](Program& p) { get<ReduceWindow>(p, 13).accumulators[0].combiner = ScalarOp::kXor; }},
       {"its accumulator s32",

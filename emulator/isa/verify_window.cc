@@ -62,6 +62,20 @@ Status verify_window(std::span<const WindowDimension> window, const View& operan
   return ok_status();
 }
 
+// Steps from element to element of a window and from window to window, in elements of memory: what
+// executors multiply must not overflow, even for a dimension in which there is nowhere to go.
+Status verify_steps(std::span<const WindowDimension> window, const View& view) {
+  for (size_t d = 0; d < window.size(); ++d) {
+    int64_t step = 0;
+    if (__builtin_mul_overflow(std::max(window[d].stride, window[d].window_dilation),
+                               view.strides[d], &step) ||
+        step < -kMaxElements / 4 || step > kMaxElements / 4) {
+      return invalid(format("window dimension {}: steps beyond 2^60", d));
+    }
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Status verify_sort(const Sort& op) {
@@ -129,7 +143,11 @@ Status verify_reduce_window(const ReduceWindow& op) {
                             scalar_op_info(accumulator.combiner).name));
     }
   }
-  return verify_window(op.window, op.inputs[0], op.outputs[0]);
+  ONRT_RETURN_IF_ERROR(verify_window(op.window, op.inputs[0], op.outputs[0]));
+  for (const View& input : op.inputs) {
+    ONRT_RETURN_IF_ERROR(verify_steps(op.window, input));
+  }
+  return ok_status();
 }
 
 Status verify_select_scatter(const SelectScatter& op) {
@@ -142,7 +160,9 @@ Status verify_select_scatter(const SelectScatter& op) {
                           dtype_name(op.source.dtype), dtype_name(op.init.dtype),
                           dtype_name(op.output.dtype)));
   }
-  return verify_window(op.window, op.operand, op.source);
+  ONRT_RETURN_IF_ERROR(verify_window(op.window, op.operand, op.source));
+  ONRT_RETURN_IF_ERROR(verify_steps(op.window, op.operand));
+  return verify_steps(op.window, op.output);
 }
 
 }  // namespace onrt::ncx
