@@ -22,7 +22,7 @@ demo: ## install what is needed, build, train a digits classifier on an emulated
 
 stage: ## build and lay the installable tree in build/stage
 	@mkdir -p build
-	@cmake --preset $(PRESET) -DONRT_BUILD_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(STAGE) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@cmake --preset $(PRESET) -DONRT_BUILD_TESTS=OFF -DONRT_PYTHON=$(PYTHON) -DCMAKE_INSTALL_PREFIX=$(STAGE) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	@cmake --build build/$(PRESET) -j $(JOBS)
 	@cmake --install build/$(PRESET) --prefix $(STAGE) > /dev/null
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/torch_neuronx/csrc/lower/lowering.h"
+
+#include <numeric>
+#include <unordered_map>
+
+namespace tnx {
+namespace {
+
+std::unordered_map<std::string, Row>& table() {
+  static std::unordered_map<std::string, Row> rows;
+  return rows;
+}
+
+template <class T>
+const T& expect(const std::vector<Arg>& args, size_t i, const std::string& name, const char* what) {
+  if (i >= args.size() || !std::holds_alternative<T>(args[i])) {
+    throw Unsupported(name + ": argument " + std::to_string(i) + " is not " + what);
+  }
+  return std::get<T>(args[i]);
+}
+
+}  // namespace
+
+const Value& Call::tensor(size_t i) const { return expect<Value>(args_, i, name_, "a tensor"); }
+
+const std::vector<std::optional<Value>>& Call::optional_tensors(size_t i) const {
+  return expect<std::vector<std::optional<Value>>>(args_, i, name_, "a list of tensors");
+}
+
+std::vector<Value> Call::tensors(size_t i) const {
+  std::vector<Value> values;
+  for (const auto& value : optional_tensors(i)) {
+    if (!value) {
+      throw Unsupported(name_ + ": a tensor of argument " + std::to_string(i) + " is missing");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+bool Call::flag(size_t i) const { return expect<bool>(args_, i, name_, "a bool"); }
+
+const Number& Call::scalar_info(size_t i) const {
+  return expect<Number>(args_, i, name_, "a number");
+}
+
+int64_t Call::integer(size_t i) const { return scalar_info(i).integer; }
+
+double Call::number(size_t i) const {
+  const Number& number = scalar_info(i);
+  if (!number.known) {
+    throw Error(name_ + ": the value of argument " + std::to_string(i) + " is not in the key");
+  }
+  return number.value;
+}
+
+const Dims& Call::ints(size_t i) const { return expect<Dims>(args_, i, name_, "a list of ints"); }
+
+const std::string& Call::text(size_t i) const {
+  return expect<std::string>(args_, i, name_, "a text");
+}
+
+Value Call::runtime(Graph& g, size_t i, size_t element, const Number& number, Type type) const {
+  if (number.known) {
+    return number.kind == Number::Kind::kFloat ? g.constant(type, number.value)
+                                               : g.integer(type, number.integer);
+  }
+  const int64_t at = places_.at({i, element});
+  const Value& inputs = number.kind == Number::Kind::kFloat ? *floats_ : *ints_;
+  return g.convert(g.reshape(g.narrow(inputs, 0, at, 1), {}), type);
+}
+
+Value Call::scalar(Graph& g, size_t i, Type type) const {
+  return runtime(g, i, 0, scalar_info(i), type);
+}
+
+Value Call::scalar_at(Graph& g, size_t i, size_t element, Type type) const {
+  return runtime(g, i, element, expect<std::vector<Number>>(args_, i, name_, "numbers")[element],
+                 type);
+}
+
+Value Call::operand(Graph& g, size_t i, Type type) const {
+  return is_tensor(i) ? g.convert(tensor(i), type) : scalar(g, i, type);
+}
+
+void add_row(std::string_view name, Row row) { table()[std::string(name)] = std::move(row); }
+
+const Row* find_row(std::string_view name) {
+  const auto at = table().find(std::string(name));
+  return at == table().end() ? nullptr : &at->second;
+}
+
+std::vector<std::string> row_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, row] : table()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+int64_t wrap_dim(int64_t dim, int64_t rank) {
+  return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim;
+}
+
+Dims all_dims(const Value& x) {
+  Dims dims(x.dims.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+Dims wrap_dims(const Value& x, const Dims& dims, bool empty_means_all) {
+  if (dims.empty()) {
+    return empty_means_all ? all_dims(x) : Dims{};
+  }
+  if (x.rank() == 0) {
+    return {};
+  }
+  Dims wrapped;
+  for (const int64_t dim : dims) {
+    wrapped.push_back(wrap_dim(dim, x.rank()));
+  }
+  return wrapped;
+}
+
+int64_t reduced_count(const Value& x, const Dims& dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) {
+    count *= x.dims[static_cast<size_t>(dim)];
+  }
+  return count;
+}
+
+}  // namespace tnx

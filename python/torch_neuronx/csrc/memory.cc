@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/torch_neuronx/csrc/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "python/torch_neuronx/csrc/device.h"
+
+namespace tnx {
+
+// One nrt_tensor_allocate.
+struct Segment {
+  int device = 0;
+  size_t size = 0;
+  bool small = false;
+  nrt_tensor_t* tensor = nullptr;
+  uintptr_t address = 0;
+};
+
+namespace {
+
+// Sizes as in TorchNeuron's documentation: small blocks share segments of 2 MiB, from 16 MiB on a
+// segment has the size that was asked for.
+constexpr size_t kGranule = 512;  // of blocks
+constexpr size_t kSmallBlock = size_t{1} << 20;
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kLargeSegment = size_t{20} << 20;
+constexpr size_t kExactSegment = size_t{16} << 20;
+constexpr size_t kSegmentGranule = size_t{2} << 20;
+// A block is remembered under this many views before the oldest is dropped; more than a program
+// has tensors, so that none that is about to be bound goes.
+constexpr size_t kMostViews = 20000;
+
+size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const {
+    return a->size != b->size ? a->size < b->size : a->address() < b->address();
+  }
+};
+
+struct Pool {
+  std::set<Block*, BySize> free;
+};
+
+struct DeviceMemory {
+  std::mutex mutex;
+  Pool pools[2];  // small, large
+  MemoryStats stats;
+};
+
+DeviceMemory& memory_of(int device) {
+  static std::mutex mutex;
+  // Never destroyed: tensors may be freed while the process ends.
+  static auto& devices = *new std::map<int, std::unique_ptr<DeviceMemory>>();
+  const std::lock_guard lock(mutex);
+  auto& memory = devices[device];
+  if (memory == nullptr) {
+    memory = std::make_unique<DeviceMemory>();
+  }
+  return *memory;
+}
+
+void drop_views(Block* block) {
+  for (Block::View& view : block->views) {
+    runtime().nrt_tensor_free(&view.tensor);
+  }
+  block->views.clear();
+}
+
+// Gives back all free segments of the pool.
+size_t trim(DeviceMemory& memory, Pool& pool) {
+  size_t bytes = 0;
+  for (auto at = pool.free.begin(); at != pool.free.end();) {
+    Block* block = *at;
+    if (block->previous != nullptr || block->next != nullptr) {
+      ++at;
+      continue;
+    }
+    at = pool.free.erase(at);
+    Segment* segment = block->segment;
+    drop_views(block);
+    runtime().nrt_tensor_free(&segment->tensor);
+    bytes += segment->size;
+    memory.stats.reserved_bytes.add(-static_cast<int64_t>(segment->size));
+    memory.stats.segments.add(-1);
+    delete segment;
+    delete block;
+  }
+  return bytes;
+}
+
+Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
+  const size_t bytes = small ? kSmallSegment
+                       : size < kExactSegment
+                           ? std::max(kLargeSegment, round_up(size, kSegmentGranule))
+                           : round_up(size, kSegmentGranule);
+  const int core = core_of(device);
+  nrt_tensor_t* tensor = nullptr;
+  const auto try_allocate = [&](size_t n) {
+    return runtime().nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, n, "torch", &tensor);
+  };
+  size_t got = bytes;
+  NRT_STATUS status = try_allocate(bytes);
+  if (status == NRT_RESOURCE) {
+    ++memory.stats.retries;
+    trim(memory, memory.pools[0]);
+    trim(memory, memory.pools[1]);
+    status = try_allocate(bytes);
+  }
+  if (status == NRT_RESOURCE && round_up(size, kGranule) < bytes) {
+    got = round_up(size, kGranule);
+    status = try_allocate(got);
+  }
+  if (status == NRT_RESOURCE) {
+    ++memory.stats.out_of_memory;
+  }
+  check(status, "nrt_tensor_allocate");
+  auto* segment = new Segment;
+  segment->device = device;
+  segment->size = got;
+  segment->small = small;
+  segment->tensor = tensor;
+  segment->address = reinterpret_cast<uintptr_t>(runtime().nrt_tensor_get_va(tensor));
+  auto* block = new Block;
+  block->segment = segment;
+  block->size = got;
+  memory.stats.reserved_bytes.add(static_cast<int64_t>(got));
+  memory.stats.segments.add(1);
+  return block;
+}
+
+// Joins `block` with the neighbour if that is free.
+Block* merge(Pool& pool, Block* block, Block* neighbour) {
+  if (neighbour == nullptr || !neighbour->free) {
+    return block;
+  }
+  pool.free.erase(neighbour);
+  drop_views(neighbour);
+  drop_views(block);
+  Block* first = block->offset < neighbour->offset ? block : neighbour;
+  Block* second = first == block ? neighbour : block;
+  first->size += second->size;
+  first->next = second->next;
+  if (first->next != nullptr) {
+    first->next->previous = first;
+  }
+  delete second;
+  return first;
+}
+
+}  // namespace
+
+int Block::device() const { return segment->device; }
+void* Block::address() const { return reinterpret_cast<void*>(segment->address + offset); }
+
+void MemoryStats::Counter::add(int64_t n) {
+  current += n;
+  peak = std::max(peak, current);
+  (n > 0 ? allocated : freed) += n > 0 ? n : -n;
+}
+
+Block* allocate(int device, size_t bytes) {
+  if (bytes == 0) {
+    return nullptr;
+  }
+  const size_t size = round_up(bytes, kGranule);
+  if (size < bytes) {
+    throw OutOfMemory("a tensor of " + std::to_string(bytes) + " bytes is larger than any memory");
+  }
+  DeviceMemory& memory = memory_of(device);
+  const std::lock_guard lock(memory.mutex);
+  const bool small = size < kSmallBlock;
+  Pool& pool = memory.pools[small ? 0 : 1];
+  Block key;
+  Segment none;
+  key.segment = &none;
+  key.size = size;
+  Block* block = nullptr;
+  const auto at = pool.free.lower_bound(&key);
+  // A huge block isn't broken up for one of another size class.
+  if (at != pool.free.end()) {
+    block = *at;
+    pool.free.erase(at);
+  } else {
+    block = new_segment(memory, device, size, small);
+  }
+  block->free = false;
+  const size_t rest = block->size - size;
+  if (rest >= (small ? kGranule : kSmallBlock)) {
+    drop_views(block);
+    auto* remainder = new Block;
+    remainder->segment = block->segment;
+    remainder->offset = block->offset + size;
+    remainder->size = rest;
+    remainder->free = true;
+    remainder->previous = block;
+    remainder->next = block->next;
+    if (remainder->next != nullptr) {
+      remainder->next->previous = remainder;
+    }
+    block->next = remainder;
+    block->size = size;
+    pool.free.insert(remainder);
+  }
+  block->requested = bytes;
+  memory.stats.allocated_bytes.add(static_cast<int64_t>(block->size));
+  memory.stats.requested_bytes.add(static_cast<int64_t>(bytes));
+  memory.stats.allocations.add(1);
+  return block;
+}
+
+void release(Block* block) {
+  if (block == nullptr || !handles_live()) {
+    return;
+  }
+  DeviceMemory& memory = memory_of(block->device());
+  const std::lock_guard lock(memory.mutex);
+  memory.stats.allocated_bytes.add(-static_cast<int64_t>(block->size));
+  memory.stats.requested_bytes.add(-static_cast<int64_t>(block->requested));
+  memory.stats.allocations.add(-1);
+  Pool& pool = memory.pools[block->segment->small ? 0 : 1];
+  block = merge(pool, block, block->previous);
+  block = merge(pool, block, block->next);
+  block->free = true;
+  pool.free.insert(block);
+}
+
+nrt_tensor_t* tensor_of(Block* block, size_t offset, size_t bytes) {
+  for (auto view = block->views.rbegin(); view != block->views.rend(); ++view) {
+    if (view->offset == offset && view->bytes == bytes) {
+      return view->tensor;
+    }
+  }
+  nrt_tensor_t* tensor = nullptr;
+  check(runtime().nrt_tensor_allocate_slice(block->segment->tensor, block->offset + offset, bytes,
+                                            "torch", &tensor),
+        "nrt_tensor_allocate_slice");
+  if (block->views.size() >= kMostViews) {
+    runtime().nrt_tensor_free(&block->views.front().tensor);
+    block->views.erase(block->views.begin());
+  }
+  block->views.push_back({offset, bytes, tensor});
+  return tensor;
+}
+
+void empty_cache(int device) {
+  synchronize(device);
+  DeviceMemory& memory = memory_of(device);
+  const std::lock_guard lock(memory.mutex);
+  trim(memory, memory.pools[0]);
+  trim(memory, memory.pools[1]);
+}
+
+MemoryStats memory_stats(int device) {
+  DeviceMemory& memory = memory_of(device);
+  const std::lock_guard lock(memory.mutex);
+  return memory.stats;
+}
+
+void reset_peak_stats(int device) {
+  DeviceMemory& memory = memory_of(device);
+  const std::lock_guard lock(memory.mutex);
+  MemoryStats& s = memory.stats;
+  for (auto* counter :
+       {&s.allocated_bytes, &s.requested_bytes, &s.reserved_bytes, &s.allocations, &s.segments}) {
+    counter->peak = counter->current;
+  }
+}
+
+void reset_accumulated_stats(int device) {
+  DeviceMemory& memory = memory_of(device);
+  const std::lock_guard lock(memory.mutex);
+  MemoryStats& s = memory.stats;
+  for (auto* counter :
+       {&s.allocated_bytes, &s.requested_bytes, &s.reserved_bytes, &s.allocations, &s.segments}) {
+    counter->allocated = 0;
+    counter->freed = 0;
+  }
+  s.retries = 0;
+  s.out_of_memory = 0;
+}
+
+void write(Block* block, size_t offset, const void* from, size_t bytes) {
+  check(runtime().nrt_tensor_write(block->segment->tensor, from, block->offset + offset, bytes),
+        "nrt_tensor_write");
+}
+
+void read(Block* block, size_t offset, void* to, size_t bytes) {
+  check(runtime().nrt_tensor_read(block->segment->tensor, to, block->offset + offset, bytes),
+        "nrt_tensor_read");
+}
+
+}  // namespace tnx

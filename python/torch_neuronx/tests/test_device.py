@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device as torch sees it: autoload, views, copies, errors. Right values: torch on the CPU."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch_neuronx
+
+DEVICE = "neuron"
+
+
+def equal(device: torch.Tensor, cpu: torch.Tensor) -> None:
+    assert device.device.type == DEVICE
+    torch.testing.assert_close(device.detach().cpu(), cpu)
+
+
+def test_torch_alone_loads_the_device(run_python: Callable) -> None:
+    done = run_python("import torch; print(torch.ones(2, device='neuron').sum().item())")
+    assert done.stdout.strip() == "2.0", done.stderr
+    assert "torch_neuronx" not in done.stdout
+
+
+@pytest.mark.parametrize("order", ["torch, torch_neuronx", "torch_neuronx, torch"])
+def test_both_import_orders_work(run_python: Callable, order: str) -> None:
+    done = run_python(f"import {order}; print((torch.ones(2, device='neuron') + 1).tolist())")
+    assert done.stdout.strip() == "[2.0, 2.0]", done.stderr
+
+
+def test_without_a_device_the_cpu_works_and_the_device_says_what_to_do(
+    run_python: Callable,
+) -> None:
+    script = """
+import torch
+print(torch.ones(2).sum().item(), torch.neuron.is_available(), torch.neuron.device_count())
+try:
+    torch.ones(2, device="neuron")
+except RuntimeError as error:
+    print(error)
+"""
+    done = run_python(script, OPENNRT_EMULATE=None)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "2.0 False 0", done.stderr
+    assert "OPENNRT_EMULATE" in lines[1]
+    assert done.stderr == ""
+
+
+def test_accelerator_is_the_neuron_device() -> None:
+    assert torch.accelerator.current_accelerator() == torch.device("neuron")
+    assert torch.accelerator.is_available()
+    assert torch.neuron.device_count() >= 1
+    assert torch.neuron.get_device_name() == "NeuronCore-v3"
+
+
+VIEWS = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.transpose(0, 2),
+    "narrowed": lambda x: x[:, 1:3],
+    "stepped": lambda x: x[::2, :, 1::3],
+    "selected": lambda x: x[2],
+    "one column": lambda x: x[..., 3],
+    "expanded": lambda x: x[:, :1].expand(-1, 7, -1),
+    "diagonal": lambda x: x[:4, :4, 0].diagonal(),
+    "unfolded": lambda x: x.unfold(2, 3, 2),
+    "reshaped": lambda x: x.view(5, 24)[:, 3:9],
+    "as_strided": lambda x: x.as_strided((3, 4), (7, 2), 5),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.bfloat16])
+def test_views_are_read_in_place(view: Callable, dtype: torch.dtype) -> None:
+    cpu = (torch.arange(120) % 5).reshape(5, 4, 6).to(dtype)
+    device = cpu.to(DEVICE)
+    assert view(device).stride() == view(cpu).stride()
+    equal(view(device), view(cpu))
+    equal(view(device).clone(), view(cpu).clone())
+    if dtype != torch.bool:
+        equal(view(device) + view(device), view(cpu) + view(cpu))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [v for k, v in VIEWS.items() if k not in ("expanded", "unfolded")],
+    ids=[k for k in VIEWS if k not in ("expanded", "unfolded")],
+)
+def test_views_are_written_in_place(view: Callable) -> None:
+    cpu = torch.arange(120.0).reshape(5, 4, 6)
+    device = cpu.to(DEVICE)
+    for tensor in (cpu, device):
+        view(tensor).add_(100).mul_(2)
+        view(tensor).copy_(view(tensor) - 1)
+    equal(device, cpu)
+
+
+def test_an_update_that_reads_a_neighbour_equals_the_cpu() -> None:
+    # torch documents x[1:] += x[:-1] on one storage as unsupported; disjoint columns are fine.
+    cpu = torch.arange(25.0).reshape(5, 5)
+    device = cpu.to(DEVICE)
+    for m in (cpu, device):
+        m[:, :2] += m[:, 3:]
+        m[1:4, ::2].mul_(-1)
+        m.t()[0].add_(1)
+    equal(device, cpu)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+    ],
+)
+def test_copies_keep_every_type(dtype: torch.dtype) -> None:
+    cpu = torch.tensor([0, 1, 2, 3, 127]).to(dtype)
+    device = cpu.to(DEVICE)
+    assert device.dtype == dtype
+    equal(device, cpu)
+    equal(device.to(torch.float32), cpu.to(torch.float32))
+    equal(torch.arange(3, device=DEVICE).to(dtype), torch.arange(3).to(dtype))
+
+
+def test_int64_is_exact() -> None:
+    cpu = torch.tensor([2**53 + 1, -(2**62) - 3, 2**40])
+    equal(cpu.to(DEVICE) + 1, cpu + 1)
+    equal(cpu.to(DEVICE) * 3, cpu * 3)
+
+
+def test_tensors_of_two_devices_do_not_mix() -> None:
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3, device=DEVICE) + torch.ones(3)
+    equal(torch.ones(3, device=DEVICE) * torch.tensor(2.0), torch.full((3,), 2.0))
+
+
+def test_shapes_that_do_not_fit_raise() -> None:
+    with pytest.raises(RuntimeError, match="broadcast"):
+        torch.ones(3, device=DEVICE) + torch.ones(4, device=DEVICE)
+
+
+def test_changing_numbers_compile_nothing() -> None:
+    x = torch.ones(4, device=DEVICE)
+    x * 0.5 + 1
+    before = torch.neuron.counters()
+    for step in range(5):
+        x.mul_(1 - 0.1 * step).add_(x, alpha=1 / (step + 2))
+        x / (step + 3)
+    after = torch.neuron.counters()
+    assert after["programs"] - before["programs"] <= 3  # mul_, add_ and div, once each
+    assert after["launches"] - before["launches"] == 15
+
+
+def test_tracking_tells_device_from_fallback() -> None:
+    torch_neuronx.clear_op_tracking()
+    x = torch.ones(3, device=DEVICE) + 1
+    with pytest.warns(UserWarning, match="aten::digamma"):
+        torch.digamma(x)
+    assert "aten::add.Tensor" in torch_neuronx.get_executed_ops()
+    assert torch_neuronx.get_fallback_ops() == ["aten::digamma.out"]
+    assert "digamma" in torch_neuronx.fallback_report()
+    torch_neuronx.set_fallback_mode("error")
+    try:
+        with pytest.raises(NotImplementedError, match="digamma"):
+            torch.digamma(x)
+    finally:
+        torch_neuronx.set_fallback_mode("warn")
+
+
+def test_memory_counters_go_back() -> None:
+    before = torch.neuron.memory_allocated()
+    x = torch.zeros(1 << 20, device=DEVICE)
+    assert torch.neuron.memory_allocated() - before == 4 << 20
+    assert torch.neuron.memory_reserved() >= torch.neuron.memory_allocated()
+    del x
+    assert torch.neuron.memory_allocated() == before
+    torch.neuron.empty_cache()
+    assert "allocated memory" in torch.neuron.memory_summary()
+
+
+def test_out_of_memory_is_named_and_recoverable() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match=r"usage: tensors|bytes"):
+        torch.empty(1 << 42, dtype=torch.uint8, device=DEVICE)
+    equal(torch.ones(2, device=DEVICE) + 1, torch.full((2,), 2.0))
