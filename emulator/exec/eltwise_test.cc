@@ -59,6 +59,94 @@ TEST(Eltwise, RandomProgramsEqualTheScalarReference) {
   }
 }
 
+// Program of one instruction on `inputs` arrays of one type; the last op is the result.
+Program program_of(Dtype dtype, size_t inputs, std::vector<ncx::MicroOp> ops) {
+  constexpr int64_t kElements = 1100;  // more than a block, and a part of a vector
+  Program program;
+  Eltwise op;
+  const int64_t dims[] = {kElements};
+  op.domain = {1, {kElements}};
+  const Dtype result = ops.back().type;
+  for (size_t i = 0; i < inputs; ++i) {
+    program.io.push_back({dtype, {kElements}, uint64_t{kElements} * dtype_bytes(dtype)});
+    op.inputs.push_back(testing::dense(ncx::Space::kIo, static_cast<uint16_t>(i), dtype, dims));
+  }
+  program.io.push_back(
+      {result, {kElements}, uint64_t{kElements} * dtype_bytes(result), ncx::SlotUsage::kOutput});
+  op.outputs = {testing::dense(ncx::Space::kIo, static_cast<uint16_t>(inputs), result, dims)};
+  op.program.results = {static_cast<uint16_t>(inputs + ops.size() - 1)};
+  op.program.ops = std::move(ops);
+  program.blocks.emplace_back().instructions.push_back({op});
+  return program;
+}
+
+using ncx::ScalarOp;
+
+TEST(Eltwise, PairsOfOpsEqualTheScalarReference) {
+  std::mt19937 random(5);
+  const ScalarOp ops[] = {ScalarOp::kAdd, ScalarOp::kSubtract, ScalarOp::kMultiply};
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kBF16, Dtype::kS32, Dtype::kU32,
+                            Dtype::kU8, Dtype::kS64}) {
+    for (const ScalarOp inner : ops) {
+      for (const ScalarOp outer : ops) {
+        const Program first =
+            program_of(dtype, 3, {{inner, dtype, {0, 1, 0}, 0}, {outer, dtype, {3, 2, 0}, 0}});
+        const Program second =
+            program_of(dtype, 3, {{inner, dtype, {0, 1, 0}, 0}, {outer, dtype, {2, 3, 0}, 0}});
+        // The inner value is needed twice.
+        const Program twice = program_of(dtype, 3,
+                                         {{inner, dtype, {0, 1, 0}, 0},
+                                          {outer, dtype, {3, 2, 0}, 0},
+                                          {ScalarOp::kAdd, dtype, {4, 3, 0}, 0}});
+        for (const Program* program : {&first, &second, &twice}) {
+          ASSERT_EQ(testing::compare_with_oracle(*program, random), "")
+              << dtype_name(dtype) << " " << ncx::scalar_op_info(inner).name << " "
+              << ncx::scalar_op_info(outer).name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Eltwise, SelectionByAComparisonWithAConstantEqualsTheScalarReference) {
+  std::mt19937 random(6);
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kS32, Dtype::kU32, Dtype::kS8,
+                            Dtype::kPred, Dtype::kU64}) {
+    for (int number = 0; number < 6; ++number) {
+      const auto compare = static_cast<ScalarOp>(static_cast<int>(ScalarOp::kCompareEq) + number);
+      for (const uint16_t constant_first : {0, 1}) {
+        std::vector<ncx::MicroOp> ops = {{ScalarOp::kConstant, dtype, {}, 1},
+                                         {compare, Dtype::kPred, {0, 3, 0}, 0},
+                                         {ScalarOp::kSelect, dtype, {4, 1, 2}, 0}};
+        if (constant_first != 0) {
+          ops[1].operands = {3, 0, 0};
+        }
+        ASSERT_EQ(testing::compare_with_oracle(program_of(dtype, 3, ops), random), "")
+            << dtype_name(dtype) << " " << ncx::scalar_op_info(compare).name << constant_first;
+      }
+    }
+  }
+}
+
+TEST(Eltwise, RotationsEqualTheScalarReference) {
+  std::mt19937 random(7);
+  for (const Dtype dtype : {Dtype::kU32, Dtype::kS32, Dtype::kU8, Dtype::kU64}) {
+    for (const auto& [left, right] :
+         {std::pair<uint64_t, uint64_t>{13, 19}, {5, 5}, {0, 31}, {31, 0}, {32, 1}, {1, 40}}) {
+      std::vector<ncx::MicroOp> ops = {{ScalarOp::kConstant, dtype, {}, left},
+                                       {ScalarOp::kConstant, dtype, {}, right},
+                                       {ScalarOp::kShiftLeft, dtype, {0, 2, 0}, 0},
+                                       {ScalarOp::kShiftRightLogical, dtype, {0, 3, 0}, 0},
+                                       {ScalarOp::kOr, dtype, {5, 4, 0}, 0}};
+      ASSERT_EQ(testing::compare_with_oracle(program_of(dtype, 2, ops), random), "")
+          << dtype_name(dtype) << " " << left << " " << right;
+      ops.push_back({ScalarOp::kXor, dtype, {1, 6, 0}, 0});
+      ASSERT_EQ(testing::compare_with_oracle(program_of(dtype, 2, ops), random), "")
+          << dtype_name(dtype) << " " << left << " " << right << " and exclusive or";
+    }
+  }
+}
+
 // Large enough for squares of two loops; sizes that are no multiples of a square, types that lie in
 // memory as registers do and types that don't.
 TEST(Eltwise, TransposedOperandsEqualTheScalarReference) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "emulator/exec/executor.h"
+#include "emulator/exec/micro_fusion.h"
 #include "emulator/isa/scalar_value.h"
 
 namespace onrt {
@@ -123,6 +124,7 @@ class Planner {
                      ? static_cast<uint16_t>(r)
                      : root_[program_.ops[r - inputs].operands[0]];
     }
+    fusion_ = fuse_micro(program_, request_.input_types, root_, kernels_);
     find_last_uses();
     choose_external_results();
     location_.assign(root_.size(), 0);
@@ -146,6 +148,16 @@ class Planner {
  private:
   Dtype type(uint16_t reg) const { return ncx::register_type(program_, request_.input_types, reg); }
 
+  // Registers that op i reads, or that the ops it absorbed read.
+  std::span<const uint16_t> operands_of(size_t i) const {
+    const MicroOp& op = program_.ops[i];
+    const FusedStep& fused = fusion_.steps[i];
+    return fused.kernel != nullptr
+               ? std::span(fused.operands).first(static_cast<size_t>(fused.arity))
+               : std::span<const uint16_t>(op.operands)
+                     .first(static_cast<size_t>(ncx::scalar_op_info(op.op).arity));
+  }
+
   bool is_alias(const MicroOp& op) const {
     if (op.op == ScalarOp::kConvert) {
       return conversion_is_free(type(op.operands[0]), op.type);
@@ -162,13 +174,12 @@ class Planner {
     // Backwards, so that operands of unused ops stay unused.
     const size_t inputs = request_.input_types.size();
     for (size_t i = program_.ops.size(); i-- > 0;) {
-      const MicroOp& op = program_.ops[i];
       const size_t reg = inputs + i;
       if (root_[reg] != reg || last_use_[reg] == kNever) {
         continue;
       }
-      for (int k = 0; k < ncx::scalar_op_info(op.op).arity; ++k) {
-        int& last = last_use_[root_[op.operands[k]]];
+      for (const uint16_t operand : operands_of(i)) {
+        int& last = last_use_[root_[operand]];
         last = std::max(last, static_cast<int>(i));
       }
     }
@@ -213,12 +224,11 @@ class Planner {
 
   // Buffers whose values are read for the last time by op i.
   void release(size_t i) {
-    const MicroOp& op = program_.ops[i];
-    const int arity = ncx::scalar_op_info(op.op).arity;
-    for (int k = 0; k < arity; ++k) {
-      const uint16_t reg = root_[op.operands[k]];
+    const std::span<const uint16_t> operands = operands_of(i);
+    for (size_t k = 0; k < operands.size(); ++k) {
+      const uint16_t reg = root_[operands[k]];
       const bool seen =
-          (k > 0 && root_[op.operands[0]] == reg) || (k > 1 && root_[op.operands[1]] == reg);
+          (k > 0 && root_[operands[0]] == reg) || (k > 1 && root_[operands[1]] == reg);
       if (!seen && last_use_[reg] == static_cast<int>(i) && reusable(reg)) {
         free_.push_back(plan_.buffer[location_[reg]]);
       }
@@ -236,15 +246,16 @@ class Planner {
   void emit(size_t i, uint16_t reg) {
     const MicroOp& op = program_.ops[i];
     MicroStep step;
-    const int arity = ncx::scalar_op_info(op.op).arity;
-    uint16_t* operands[] = {&step.a, &step.b, &step.c};
-    for (int k = 0; k < arity; ++k) {
-      *operands[k] = location_[root_[op.operands[k]]];
+    const std::span<const uint16_t> operands = operands_of(i);
+    const auto arity = static_cast<int>(operands.size());
+    uint16_t* places[] = {&step.a, &step.b, &step.c};
+    for (size_t k = 0; k < operands.size(); ++k) {
+      *places[k] = location_[root_[operands[k]]];
     }
     // The result may take an operand's buffer if elements are of the same width. Bitcasts go
     // through a third buffer, so their operand's must not be the result's.
     const bool through_memory = op.op == ScalarOp::kBitcastConvert;
-    const bool early = !through_memory && same_width(op, arity);
+    const bool early = !through_memory && same_width(op, operands);
     if (early) {
       release(i);
     }
@@ -264,7 +275,11 @@ class Planner {
                              kernels_.convert[index_of(RegisterClass::kI64)][index_of(op.type)]});
       return;
     }
-    if (through_memory) {
+    if (const FusedStep& fused = fusion_.steps[i]; fused.kernel != nullptr) {
+      step.op = fused.kernel;
+      step.immediate = fused.immediate;
+      plan_.steps.push_back(step);
+    } else if (through_memory) {
       emit_bitcast(step, type(op.operands[0]), op.type);
     } else {
       emit_op(op, step, arity);
@@ -274,9 +289,9 @@ class Planner {
     }
   }
 
-  bool same_width(const MicroOp& op, int arity) const {
-    for (int k = 0; k < arity; ++k) {
-      if (register_bytes(register_class(type(op.operands[k]))) !=
+  bool same_width(const MicroOp& op, std::span<const uint16_t> operands) const {
+    for (const uint16_t operand : operands) {
+      if (register_bytes(register_class(type(operand))) !=
           register_bytes(register_class(op.type))) {
         return false;
       }
@@ -316,6 +331,7 @@ class Planner {
   const MicroRequest& request_;
   const KernelTable& kernels_;
   MicroPlan plan_;
+  MicroFusion fusion_;
   std::vector<uint16_t> root_;
   std::vector<int> last_use_;         // op index; kNever, kAlways
   std::vector<int> external_result_;  // result that a register is written to directly; -1

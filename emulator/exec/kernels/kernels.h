@@ -46,6 +46,18 @@ struct KernelTable {
   std::array<MoveKernel, kDtypeNumbers> store{};         // register -> contiguous memory
   std::array<MoveKernel, kDtypeNumbers> store_strided{};
   std::array<OpKernel, ncx::kRegisterClasses> fill{};  // immediate: the register's value
+  // Several ops at once, rounded one by one (micro_fusion.h).
+  // [outer][inner][k]: outer(inner(a, b), c), or outer(c, inner(a, b)) for k = 1; of additions,
+  // subtractions and multiplications, in this order. Integers of 32 bits.
+  using ChainKernels = std::array<std::array<std::array<OpKernel, 2>, 3>, 3>;
+  ChainKernels chain_float{};
+  ChainKernels chain_integer{};
+  // a compared with the immediate ? b : c; by kCompareEq.. and the class of a, which has 32 bits
+  // like b and c.
+  std::array<std::array<OpKernel, ncx::kRegisterClasses>, 6> compare_select{};
+  // a << (immediate & 255) | a >> (immediate >> 8) of u32; the other is that exclusive-or b.
+  OpKernel rotate = nullptr;
+  OpKernel rotate_xor = nullptr;
   OpKernel select32 = nullptr;
   OpKernel select64 = nullptr;
   // By combiner and register class; null for ops that combine nothing.

@@ -502,6 +502,102 @@ void add_folds(KernelTable& table) {
   }
 }
 
+// ---- several ops at once ------------------------------------------------------------------------
+
+template <int kOp, class T>
+[[gnu::always_inline]] inline T chain_op(T a, T b) {
+  if constexpr (kOp == 0) {
+    return ncx::scalar_add(a, b);
+  } else if constexpr (kOp == 1) {
+    return ncx::scalar_subtract(a, b);
+  } else {
+    return ncx::scalar_multiply(a, b);
+  }
+}
+
+template <int kOuter, int kInner, int kSide, class T>
+void chain_loop(void* out, const void* a, const void* b, const void* c, size_t n, uint64_t) {
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  const auto* z = static_cast<const T*>(c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    const T inner = chain_op<kInner>(x[i], y[i]);
+    o[i] = kSide == 0 ? chain_op<kOuter>(inner, z[i]) : chain_op<kOuter>(z[i], inner);
+  }
+}
+
+template <class T, int kOuter, int kInner>
+void add_chain(KernelTable::ChainKernels& table) {
+  table[kOuter][kInner] = {chain_loop<kOuter, kInner, 0, T>, chain_loop<kOuter, kInner, 1, T>};
+}
+template <class T, int kOuter>
+void add_chains_of(KernelTable::ChainKernels& table) {
+  add_chain<T, kOuter, 0>(table);
+  add_chain<T, kOuter, 1>(table);
+  add_chain<T, kOuter, 2>(table);
+}
+template <class T>
+void add_chains(KernelTable::ChainKernels& table) {
+  add_chains_of<T, 0>(table);
+  add_chains_of<T, 1>(table);
+  add_chains_of<T, 2>(table);
+}
+
+template <int kCompare, class T>
+void compare_select_loop(void* out, const void* a, const void* b, const void* c, size_t n,
+                         uint64_t immediate) {
+  T with;
+  std::memcpy(&with, &immediate, sizeof(T));
+  auto* o = static_cast<uint32_t*>(out);
+  const auto* x = static_cast<const T*>(a);
+  const auto* yes = static_cast<const uint32_t*>(b);
+  const auto* no = static_cast<const uint32_t*>(c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    const bool chosen = kCompare == 0   ? x[i] == with
+                        : kCompare == 1 ? x[i] != with
+                        : kCompare == 2 ? x[i] < with
+                        : kCompare == 3 ? x[i] <= with
+                        : kCompare == 4 ? x[i] > with
+                                        : x[i] >= with;
+    const uint32_t on_true = yes[i];
+    const uint32_t on_false = no[i];
+    o[i] = chosen ? on_true : on_false;
+  }
+}
+
+template <RegisterClass kClass>
+void add_compare_selects(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  constexpr auto kColumn = static_cast<size_t>(kClass);
+  const auto row = [](ScalarOp op) {
+    return static_cast<size_t>(op) - static_cast<size_t>(ScalarOp::kCompareEq);
+  };
+  table.compare_select[row(ScalarOp::kCompareEq)][kColumn] = compare_select_loop<0, T>;
+  table.compare_select[row(ScalarOp::kCompareNe)][kColumn] = compare_select_loop<1, T>;
+  table.compare_select[row(ScalarOp::kCompareLt)][kColumn] = compare_select_loop<2, T>;
+  table.compare_select[row(ScalarOp::kCompareLe)][kColumn] = compare_select_loop<3, T>;
+  table.compare_select[row(ScalarOp::kCompareGt)][kColumn] = compare_select_loop<4, T>;
+  table.compare_select[row(ScalarOp::kCompareGe)][kColumn] = compare_select_loop<5, T>;
+}
+
+// The immediate as a pair of counts; a count of 0 is none.
+[[gnu::always_inline]] inline uint32_t rotated(uint32_t x, uint64_t counts) {
+  return x << (counts & 31) | x >> (counts >> 8 & 31);
+}
+void rotate_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t counts) {
+  map1<uint32_t, uint32_t>(
+      out, a, n, [=](uint32_t x) __attribute__((always_inline)) { return rotated(x, counts); });
+}
+void rotate_xor_loop(void* out, const void* a, const void* b, const void*, size_t n,
+                     uint64_t counts) {
+  map2<uint32_t, uint32_t>(out, a, b, n,
+                           [=](uint32_t x, uint32_t y)
+                               __attribute__((always_inline)) { return rotated(x, counts) ^ y; });
+}
+
 KernelTable make_table() {
   KernelTable table;
   add_common<RegisterClass::kF32>(table);
@@ -525,6 +621,13 @@ KernelTable make_table() {
   add_folds<RegisterClass::kU32>(table);
   add_folds<RegisterClass::kI64>(table);
   add_folds<RegisterClass::kU64>(table);
+  add_chains<float>(table.chain_float);
+  add_chains<uint32_t>(table.chain_integer);
+  add_compare_selects<RegisterClass::kF32>(table);
+  add_compare_selects<RegisterClass::kI32>(table);
+  add_compare_selects<RegisterClass::kU32>(table);
+  table.rotate = rotate_loop;
+  table.rotate_xor = rotate_xor_loop;
   table.select32 = select_loop<uint32_t>;
   table.select64 = select_loop<uint64_t>;
   return table;
