@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/hir/scalar.h"
 #include "compiler/hir/status.h"
 #include "runtime/base/format.h"
 
@@ -264,16 +265,26 @@ bool Lowerer::can_join(const Type& result, std::span<const Ref> operands, int32_
          std::ranges::equal(kernel.dims, result.dims) && fits(kernel, operands, number);
 }
 
-// A kernel that can grow by this operation; -1 if there is none. First choice is the last one that
-// an operand comes from, second the last one that reads an operand, if all of them are complete
-// before it.
+// A kernel that can grow by this operation; -1 if there is none. A broadcast scalar that would come
+// too late is computed again inside of it.
 int32_t Lowerer::fusion_target(const Type& result, std::span<const Ref> operands) const {
   if (!options_.fuse) {
     return -1;
   }
+  const int32_t found = joinable(result, operands, false);
+  return found >= 0 ? found : joinable(result, operands, true);
+}
+
+// First choice is the last kernel that an operand comes from, second the last one that reads an
+// operand, if all of them are complete before it. `repeats`: scalars that are cheap to repeat don't
+// count.
+int32_t Lowerer::joinable(const Type& result, std::span<const Ref> operands, bool repeats) const {
   int32_t producer = -1;
   int32_t reader = -1;
   for (const Ref operand : operands) {
+    if (repeats && cheap_scalar(operand).node >= 0) {
+      continue;
+    }
     producer = std::max(producer, value(operand).kernel);
     reader = std::max(reader, value(operand).reader);
   }
@@ -283,9 +294,60 @@ int32_t Lowerer::fusion_target(const Type& result, std::span<const Ref> operands
   return reader > producer && can_join(result, operands, reader) ? reader : -1;
 }
 
+// What `ref` is a broadcast of, if that is the result of one cheap operation on scalars.
+Ref Lowerer::cheap_scalar(Ref ref) const {
+  constexpr Ref kNone{-1, 0};
+  const Node& node = flat_[ref.node];
+  if (node.opcode != hir::Opcode::kBroadcast || !type(node.operands[0]).dims.empty()) {
+    return kNone;
+  }
+  switch (flat_[node.operands[0].node].opcode) {
+    case hir::Opcode::kAdd:
+    case hir::Opcode::kSubtract:
+    case hir::Opcode::kMultiply:
+      return node.operands[0];
+    default:
+      return kNone;
+  }
+}
+
+// Whether kernel `number` can compute what `ref` is a broadcast of.
+bool Lowerer::can_repeat(Ref ref, int32_t number) const {
+  const Ref scalar = cheap_scalar(ref);
+  if (scalar.node < 0) {
+    return false;
+  }
+  return std::ranges::all_of(flat_[scalar.node].operands, [&](Ref operand) {
+    const Value& used = value(operand);
+    return splat(operand) ||
+           (used.window != nullptr && used.kernel < number && is_unchanged(operand));
+  });
+}
+
+Reg Lowerer::repeat(Kernel& kernel, int32_t number, Ref operand) {
+  const Node& node = flat_[cheap_scalar(operand).node];
+  const Dtype dtype = node.results[0].dtype;
+  Micro::Op made{*hir::scalar_op(node.opcode, node.attributes, dtype, dtype), dtype, {}, 0};
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    if (const auto bits = splat(node.operands[i])) {
+      made.operands[i] = kernel.tail.add_op({ncx::ScalarOp::kConstant, dtype, {}, *bits});
+      continue;
+    }
+    Value& used = value(node.operands[i]);
+    used.reader = std::max(used.reader, number);
+    made.operands[i] = kernel.tail.add_input(broadcast(*used.window, kernel.dims, {}));
+  }
+  return kernel.tail.add_op(made);
+}
+
 bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const {
   const Micro& tail = kernel.tail;
-  if (tail.ops.size() >= kMostOps || tail.inputs.size() + tail.heads.size() >= kMostInputs ||
+  size_t repeated = 0;
+  for (const Ref operand : operands) {
+    repeated += value(operand).kernel > number ? 1 : 0;
+  }
+  if (tail.ops.size() + 3 * repeated >= kMostOps ||
+      tail.inputs.size() + tail.heads.size() + repeated >= kMostInputs ||
       tail.outputs.size() + static_cast<size_t>(tail.expected) + 1 >=
           static_cast<size_t>(ncx::kMaxOutputs)) {
     return false;
@@ -295,6 +357,9 @@ bool Lowerer::fits(const Kernel& kernel, std::span<const Ref> operands, int32_t 
     const Node& node = flat_[operand.node];
     if (used.reg.list == Reg::List::kNone ? used.kernel == number : used.kernel > number) {
       return false;  // a view of what this kernel itself writes
+    }
+    if (used.kernel > number && !can_repeat(operand, number)) {
+      return false;
     }
     if (!kernel.is_product() || used.kernel == number || splat(operand)) {
       continue;
@@ -334,6 +399,9 @@ Reg Lowerer::operand_register(Kernel& kernel, int32_t number, Ref operand) {
          dtype,
          {},
          static_cast<uint64_t>(node.ints(hir::AttributeKey::kDimensions)[0])});
+  }
+  if (value(operand).kernel > number) {
+    return repeat(kernel, number, operand);
   }
   const Dims dims = kernel.dims;
   const Window found = operand_window(operand, dims);

@@ -144,6 +144,10 @@ class Lowerer {
   Window copy_of(const Window& window);
   void add_copies(std::span<const CopyPiece> pieces, const Node& node);
   int32_t fusion_target(const Type& result, std::span<const Ref> operands) const;
+  int32_t joinable(const Type& result, std::span<const Ref> operands, bool repeats) const;
+  Ref cheap_scalar(Ref ref) const;
+  bool can_repeat(Ref ref, int32_t number) const;
+  Reg repeat(Kernel& kernel, int32_t number, Ref operand);
   bool can_join(const Type& result, std::span<const Ref> operands, int32_t number) const;
   bool fits(const Kernel& kernel, std::span<const Ref> operands, int32_t number) const;
   Window operand_window(Ref operand, std::span<const int64_t> dims);

@@ -147,6 +147,22 @@ TEST(Eltwise, RotationsEqualTheScalarReference) {
   }
 }
 
+TEST(Eltwise, RotationsByAValueEqualTheScalarReference) {
+  std::mt19937 random(8);
+  for (const uint64_t mask : {0x1f, 0x3f, 0xff}) {  // counts below 32, and larger ones
+    std::vector<ncx::MicroOp> ops = {{ScalarOp::kConstant, Dtype::kU32, {}, mask},
+                                     {ScalarOp::kAnd, Dtype::kU32, {1, 3, 0}, 0},
+                                     {ScalarOp::kConstant, Dtype::kU32, {}, 32},
+                                     {ScalarOp::kSubtract, Dtype::kU32, {5, 4, 0}, 0},
+                                     {ScalarOp::kShiftLeft, Dtype::kU32, {0, 4, 0}, 0},
+                                     {ScalarOp::kShiftRightLogical, Dtype::kU32, {0, 6, 0}, 0},
+                                     {ScalarOp::kOr, Dtype::kU32, {7, 8, 0}, 0}};
+    ASSERT_EQ(testing::compare_with_oracle(program_of(Dtype::kU32, 3, ops), random), "") << mask;
+    ops.push_back({ScalarOp::kXor, Dtype::kU32, {9, 2, 0}, 0});
+    ASSERT_EQ(testing::compare_with_oracle(program_of(Dtype::kU32, 3, ops), random), "") << mask;
+  }
+}
+
 // Large enough for squares of two loops; sizes that are no multiples of a square, types that lie in
 // memory as registers do and types that don't.
 TEST(Eltwise, TransposedOperandsEqualTheScalarReference) {

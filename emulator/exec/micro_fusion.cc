@@ -117,13 +117,25 @@ class Fuser {
   }
 
   struct Rotation {
-    uint16_t value;
-    uint64_t left;
-    uint64_t right;
-    int64_t makers[2];
+    uint16_t value = 0;
+    bool is_constant = true;
+    uint16_t count = 0;   // if not
+    uint64_t counts = 0;  // else left | right << 8
+    std::array<int64_t, 3> makers{-1, -1, -1};
   };
 
-  // x << constant | x >> constant, both below 32.
+  // 32 - `count`, needed only here.
+  bool is_rest(uint16_t reg, uint16_t count) const {
+    const int64_t maker = sole_maker(reg);
+    if (maker < 0 || op_at(maker).op != ScalarOp::kSubtract || op_at(maker).type != Dtype::kU32 ||
+        operand(op_at(maker), 1) != count) {
+      return false;
+    }
+    const MicroOp* all = constant(operand(op_at(maker), 0));
+    return all != nullptr && all->immediate == 32;
+  }
+
+  // x << constant | x >> constant, both below 32, or x << count | x >> (32 - count).
   bool is_rotation(const MicroOp& op, Rotation& found) const {
     if (op.op != ScalarOp::kOr || op.type != Dtype::kU32) {
       return false;
@@ -138,9 +150,19 @@ class Fuser {
       }
       const MicroOp* by_left = constant(operand(op_at(left), 1));
       const MicroOp* by_right = constant(operand(op_at(right), 1));
+      found.value = operand(op_at(left), 0);
+      found.makers = {left, right, -1};
       if (by_left != nullptr && by_right != nullptr && by_left->immediate < 32 &&
           by_right->immediate < 32) {
-        found = {operand(op_at(left), 0), by_left->immediate, by_right->immediate, {left, right}};
+        found.is_constant = true;
+        found.counts = by_left->immediate | by_right->immediate << 8;
+        return true;
+      }
+      found.count = operand(op_at(left), 1);
+      const uint16_t rest = operand(op_at(right), 1);
+      if (is_rest(rest, found.count)) {
+        found.is_constant = false;
+        found.makers[2] = sole_maker(rest);
         return true;
       }
     }
@@ -150,28 +172,36 @@ class Fuser {
   // A rotation, and exclusive-or with one: rounds of ThreeFry.
   bool match_rotation(size_t i) {
     const MicroOp& op = program_.ops[i];
-    Rotation rotation{};
+    Rotation rotation;
     if (is_rotation(op, rotation)) {
-      fusion_.steps[i] = {
-          kernels_.rotate, {rotation.value}, 1, rotation.left | rotation.right << 8};
-      absorb(rotation.makers[0]);
-      absorb(rotation.makers[1]);
+      fusion_.steps[i] =
+          rotation.is_constant
+              ? FusedStep{kernels_.rotate, {rotation.value}, 1, rotation.counts}
+              : FusedStep{kernels_.rotate_by, {rotation.value, rotation.count}, 2, 0};
+      absorb(rotation);
       return true;
     }
     for (size_t k = 0; op.op == ScalarOp::kXor && k < 2; ++k) {
       const int64_t maker = sole_maker(operand(op, k));
       if (maker >= 0 && is_rotation(op_at(maker), rotation)) {
-        fusion_.steps[i] = {kernels_.rotate_xor,
-                            {rotation.value, operand(op, 1 - k)},
-                            2,
-                            rotation.left | rotation.right << 8};
+        const uint16_t other = operand(op, 1 - k);
+        fusion_.steps[i] =
+            rotation.is_constant
+                ? FusedStep{kernels_.rotate_xor, {rotation.value, other}, 2, rotation.counts}
+                : FusedStep{kernels_.rotate_by_xor, {rotation.value, rotation.count, other}, 3, 0};
         absorb(maker);
-        absorb(rotation.makers[0]);
-        absorb(rotation.makers[1]);
+        absorb(rotation);
         return true;
       }
     }
     return false;
+  }
+  void absorb(const Rotation& rotation) {
+    for (const int64_t maker : rotation.makers) {
+      if (maker >= 0) {
+        absorb(maker);
+      }
+    }
   }
 
   // 0, 1, 2 for additions, subtractions and multiplications that need no rounding to their type.

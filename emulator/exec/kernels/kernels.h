@@ -58,6 +58,9 @@ struct KernelTable {
   // a << (immediate & 255) | a >> (immediate >> 8) of u32; the other is that exclusive-or b.
   OpKernel rotate = nullptr;
   OpKernel rotate_xor = nullptr;
+  // a << b | a >> (32 - b) of u32; the other is that exclusive-or c.
+  OpKernel rotate_by = nullptr;
+  OpKernel rotate_by_xor = nullptr;
   OpKernel select32 = nullptr;
   OpKernel select64 = nullptr;
   // By combiner and register class; null for ops that combine nothing.

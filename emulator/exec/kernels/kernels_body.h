@@ -598,6 +598,26 @@ void rotate_xor_loop(void* out, const void* a, const void* b, const void*, size_
                                __attribute__((always_inline)) { return rotated(x, counts) ^ y; });
 }
 
+[[gnu::always_inline]] inline uint32_t rotated_by(uint32_t x, uint32_t count) {
+  return ncx::scalar_shift_left(x, count, 32) | ncx::scalar_shift_right_logical(x, 32u - count, 32);
+}
+void rotate_by_loop(void* out, const void* a, const void* b, const void*, size_t n, uint64_t) {
+  map2<uint32_t, uint32_t>(out, a, b, n, [](uint32_t x, uint32_t y) __attribute__((always_inline)) {
+    return rotated_by(x, y);
+  });
+}
+void rotate_by_xor_loop(void* out, const void* a, const void* b, const void* c, size_t n,
+                        uint64_t) {
+  auto* o = static_cast<uint32_t*>(out);
+  const auto* x = static_cast<const uint32_t*>(a);
+  const auto* y = static_cast<const uint32_t*>(b);
+  const auto* z = static_cast<const uint32_t*>(c);
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) {
+    o[i] = rotated_by(x[i], y[i]) ^ z[i];
+  }
+}
+
 KernelTable make_table() {
   KernelTable table;
   add_common<RegisterClass::kF32>(table);
@@ -610,9 +630,6 @@ KernelTable make_table() {
   add_integer<RegisterClass::kI64>(table);
   add_integer<RegisterClass::kU64>(table);
   add_float(table);
-#ifdef __AVX2__
-  add_vector_math(table);
-#endif
 #define ONRT_DTYPE(name, text, bytes, nrt, xla) add_type<Dtype::k##name>(table);
 #include "runtime/base/dtype.def"
 #undef ONRT_DTYPE
@@ -628,8 +645,13 @@ KernelTable make_table() {
   add_compare_selects<RegisterClass::kU32>(table);
   table.rotate = rotate_loop;
   table.rotate_xor = rotate_xor_loop;
+  table.rotate_by = rotate_by_loop;
+  table.rotate_by_xor = rotate_by_xor_loop;
   table.select32 = select_loop<uint32_t>;
   table.select64 = select_loop<uint64_t>;
+#ifdef __AVX2__
+  add_vector_math(table);
+#endif
   return table;
 }
 

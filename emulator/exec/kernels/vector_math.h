@@ -109,6 +109,14 @@ ONRT_VECTOR VectorF minimum_vector(VectorF a, VectorF b) {
   return choose(is_nan(a), a, choose(is_nan(b), b, m));
 }
 
+ONRT_VECTOR VectorF rotated_vector(VectorF x, VectorF count) {
+  const auto n = (VectorI)count;
+  return (VectorF)(shift_left((VectorI)x, n) | shift_right((VectorI)x, 32 - n));
+}
+ONRT_VECTOR VectorF exclusive_or(VectorF a, VectorF b) {
+  return (VectorF)((VectorI)a ^ (VectorI)b);
+}
+
 // out[i] = f(a[i], b[i], c[i]). The rest of a vector is computed in a copy.
 template <int kOperands, class F>
 [[gnu::always_inline]] inline void map_vectors(void* out, const void* a, const void* b,
@@ -156,6 +164,8 @@ inline void add_vector_math(KernelTable& table) {
   set(ncx::ScalarOp::kLog, ONRT_VECTOR_KERNEL(1, log_vector(v[0])));
   set(ncx::ScalarOp::kMaximum, ONRT_VECTOR_KERNEL(2, maximum_vector(v[0], v[1])));
   set(ncx::ScalarOp::kMinimum, ONRT_VECTOR_KERNEL(2, minimum_vector(v[0], v[1])));
+  table.rotate_by = ONRT_VECTOR_KERNEL(2, rotated_vector(v[0], v[1]));
+  table.rotate_by_xor = ONRT_VECTOR_KERNEL(3, exclusive_or(rotated_vector(v[0], v[1]), v[2]));
   set(ncx::ScalarOp::kClamp,
       ONRT_VECTOR_KERNEL(3, minimum_vector(maximum_vector(v[0], v[1]), v[2])));
 }

@@ -42,6 +42,13 @@ ONRT_VECTOR VectorF lesser(VectorF a, VectorF b) {
 ONRT_VECTOR VectorF greater(VectorF a, VectorF b) {
   return (VectorF)_mm512_max_ps((__m512)a, (__m512)b);
 }
+// Zero for counts of 32 and more.
+ONRT_VECTOR VectorI shift_left(VectorI a, VectorI count) {
+  return (VectorI)_mm512_sllv_epi32((__m512i)a, (__m512i)count);
+}
+ONRT_VECTOR VectorI shift_right(VectorI a, VectorI count) {
+  return (VectorI)_mm512_srlv_epi32((__m512i)a, (__m512i)count);
+}
 ONRT_VECTOR VectorF to_float(VectorI a) { return (VectorF)_mm512_cvtepi32_ps((__m512i)a); }
 ONRT_VECTOR VectorF square_root(VectorF a) { return (VectorF)_mm512_sqrt_ps((__m512)a); }
 
@@ -77,6 +84,12 @@ ONRT_VECTOR VectorF lesser(VectorF a, VectorF b) {
 }
 ONRT_VECTOR VectorF greater(VectorF a, VectorF b) {
   return (VectorF)_mm256_max_ps((__m256)a, (__m256)b);
+}
+ONRT_VECTOR VectorI shift_left(VectorI a, VectorI count) {
+  return (VectorI)_mm256_sllv_epi32((__m256i)a, (__m256i)count);
+}
+ONRT_VECTOR VectorI shift_right(VectorI a, VectorI count) {
+  return (VectorI)_mm256_srlv_epi32((__m256i)a, (__m256i)count);
 }
 ONRT_VECTOR VectorF to_float(VectorI a) { return (VectorF)_mm256_cvtepi32_ps((__m256i)a); }
 ONRT_VECTOR VectorF square_root(VectorF a) { return (VectorF)_mm256_sqrt_ps((__m256)a); }
