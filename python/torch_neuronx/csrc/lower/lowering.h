@@ -58,6 +58,7 @@ class Call {
   bool has(size_t i) const { return i < args_.size() && !std::holds_alternative<None>(args_[i]); }
   const Value& tensor(size_t i) const;
   bool is_tensor(size_t i) const { return std::holds_alternative<Value>(args_[i]); }
+  bool is_number(size_t i) const { return std::holds_alternative<Number>(args_[i]); }
   std::vector<Value> tensors(size_t i) const;  // no gaps
   const std::vector<std::optional<Value>>& optional_tensors(size_t i) const;
   bool flag(size_t i) const;

@@ -313,7 +313,9 @@ TNX_LOWER("abs", {
   return {x.type == kPred || (!is_float(x.type) && !is_signed_integer(x.type)) ? x
                                                                                : g.unary("abs", x)};
 })
-TNX_LOWER("sign", {
+namespace {
+
+std::vector<Value> sign(Graph& g, const Call& call) {
   const Value& x = call.tensor(0);
   if (x.type == kPred) {
     return {x};
@@ -323,7 +325,12 @@ TNX_LOWER("sign", {
   }
   return {is_signed_integer(x.type) ? g.unary("sign", x)
                                     : g.convert(g.compare("NE", x, g.like(x, 0)), x.type)};
-})
+}
+
+}  // namespace
+
+TNX_LOWER("sign", { return sign(g, call); })
+TNX_LOWER("sgn", { return sign(g, call); })
 TNX_LOWER("reciprocal", {
   const Value x = g.convert(call.tensor(0), result_compute(call));
   return {g.div(g.like(x, 1), x)};
