@@ -18,6 +18,7 @@
 #include <unordered_map>
 
 #include "python/torch_neuronx/csrc/aten/backend.h"
+#include "python/torch_neuronx/csrc/aten/indexing.h"
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/lower/lowering.h"
@@ -200,6 +201,9 @@ class Kernel final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     Parsed parsed;
+    if (row_.index_list >= 0) {
+      prepare_indices(op, *stack, static_cast<size_t>(row_.index_list));
+    }
     parse(op, *stack, parsed);
     if (parsed.foreign) {
       fall_back(op, stack, "an argument's type");
@@ -571,29 +575,6 @@ class Kernel final : public c10::OperatorKernel {
     }
   }
 
-  // DESIGN: float64 keeps its type, is computed in float32, and the user is told once.
-  static void tell_of_f64(const Parsed& parsed, const std::vector<Meta>& outs) {
-    bool f64 = false;
-    for (const Input& input : parsed.inputs) {
-      f64 = f64 || input.type == kF64;
-    }
-    for (const Meta& out : outs) {
-      f64 = f64 || out.type == kF64;
-    }
-    if (!f64) {
-      return;
-    }
-    static const char* const mode = std::getenv("TORCH_NEURONX_FLOAT64");
-    if (mode != nullptr && std::string(mode) == "error") {
-      throw Error(
-          "float64 is computed in float32 on device neuron, and TORCH_NEURONX_FLOAT64=error is "
-          "set");
-    }
-    TORCH_WARN_ONCE(
-        "float64 tensors keep their type and are computed in float32 on device neuron "
-        "(TORCH_NEURONX_FLOAT64=error makes this an error)");
-  }
-
   void build_plan(const c10::OperatorHandle& op, const Stack& stack, const Parsed& parsed,
                   const std::optional<std::vector<at::Tensor>>& metas, Plan& plan) const {
     const std::vector<int> written = written_inputs(op, parsed);
@@ -635,7 +616,6 @@ class Kernel final : public c10::OperatorKernel {
       plan.outs.push_back(std::move(out));
       outs.push_back(std::move(meta));
     }
-    tell_of_f64(parsed, outs);
     if (any || row_.own_shapes) {
       make_program(op, stack, parsed, outs, plan);
     }
@@ -689,6 +669,9 @@ class Kernel final : public c10::OperatorKernel {
     }
     std::vector<Value> results = row_.lower(g, call);
     finish(g, parsed, flats, outs, results, plan);
+    if (plan.outputs.empty()) {
+      return;  // no result has elements
+    }
     dump_graph(g, row_name_);
     plan.program = std::make_unique<Program>(g, parsed.device, parameters, plan.outputs.size());
     const size_t bytes = plan.ints * 8 + (plan.random ? 16 : 0) + plan.floats * 4;
@@ -837,10 +820,9 @@ class Kernel final : public c10::OperatorKernel {
       }
       plan.outputs.push_back(static_cast<int>(i));
     }
-    if (roots.empty()) {
-      throw Unsupported("no result has elements");
+    if (!roots.empty()) {
+      g.finish(roots, aliases);
     }
-    g.finish(roots, aliases);
   }
 
   static std::string text_of(const Dims& dims) {
@@ -1160,10 +1142,6 @@ void register_kernels() {
         dispatcher.findSchema({"aten::" + row_name.substr(0, dot),
                                dot == std::string::npos ? "" : row_name.substr(dot + 1)});
     TORCH_INTERNAL_ASSERT(op.has_value(), "no aten operation is called ", row_name);
-    TORCH_INTERNAL_ASSERT(
-        !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
-            op->hasKernelForDispatchKey(c10::DispatchKey::Autograd),
-        row_name, " is composed of other operations: a kernel would cut its gradient");
     if (!done.insert(short_name(*op)).second) {
       continue;
     }

@@ -111,6 +111,8 @@ struct Row {
   // The results' shapes are those of the values returned: there is no meta kernel.
   bool own_shapes = false;
   bool own_device_indices = false;  // CPU tensors among the arguments are moved, as for indices
+  // Position of a list of indices: masks in it become whole numbers before the call is parsed.
+  int index_list = -1;
 };
 
 // The name as in the dispatcher, without "aten::": "add.Tensor", "relu".
