@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "emulator/isa/scalar_value.h"
@@ -115,6 +116,35 @@ TEST(Kernels, TheRestOfAVectorIsComputedAndNothingBeyondIt) {
       EXPECT_EQ(x[n], 2.0f) << simd_level_name(level) << " " << n;
       x[n] = 3.0f;
       EXPECT_EQ(x, y) << simd_level_name(level) << " " << n;
+    }
+  }
+}
+
+// Rows of every length, with zeros of both signs and NaN, against folds of the plain level.
+TEST(Kernels, FoldsOfExtremesHaveTheSameBitsAtEveryLevel) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr size_t kRows = 3;
+  for (const ncx::ScalarOp op : {ncx::ScalarOp::kMaximum, ncx::ScalarOp::kMinimum}) {
+    const auto number = static_cast<size_t>(op);
+    for (size_t n = 1; n <= 130; ++n) {
+      for (const float special : {0.0f, -0.0f, kNan, -kNan, 5.0f}) {
+        std::vector<float> x(kRows * n, op == ncx::ScalarOp::kMaximum ? -0.0f : 0.0f);
+        x[n / 2] = special;
+        x[n + n - 1] = special;
+        x[2 * n] = special;
+        uint32_t want[kRows];
+        kernel_table(SimdLevel::kPlain)
+            .fold[number][0](want, x.data(), n, kRows, static_cast<int64_t>(n));
+        for (const SimdLevel level : compiled_simd_levels()) {
+          if (!simd_level_runs_here(level)) {
+            continue;
+          }
+          uint32_t got[kRows];
+          kernel_table(level).fold[number][0](got, x.data(), n, kRows, static_cast<int64_t>(n));
+          EXPECT_EQ(std::memcmp(got, want, sizeof got), 0)
+              << simd_level_name(level) << " " << n << " " << special;
+        }
+      }
     }
   }
 }

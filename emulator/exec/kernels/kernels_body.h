@@ -650,7 +650,8 @@ KernelTable make_table() {
   table.select32 = select_loop<uint32_t>;
   table.select64 = select_loop<uint64_t>;
 #ifdef __AVX2__
-  add_vector_math(table);
+  add_vector_math<fold_loop<ScalarOp::kMaximum, float>, fold_loop<ScalarOp::kMinimum, float>>(
+      table);
 #endif
   return table;
 }

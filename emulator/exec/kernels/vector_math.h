@@ -117,6 +117,52 @@ ONRT_VECTOR VectorF exclusive_or(VectorF a, VectorF b) {
   return (VectorF)((VectorI)a ^ (VectorI)b);
 }
 
+template <bool kMaximum>
+ONRT_VECTOR VectorF extreme(VectorF a, VectorF b) {  // of a and b that are no NaN
+  return kMaximum ? (VectorF)((VectorI)greater(a, b) & (VectorI)greater(b, a))
+                  : (VectorF)((VectorI)lesser(a, b) | (VectorI)lesser(b, a));
+}
+
+// The largest or smallest of n >= 2 * kVectorFloats values; false if one of them is NaN. Without
+// NaN no order of the comparisons gives another result.
+template <bool kMaximum>
+[[gnu::always_inline]] inline bool find_extreme(const float* x, size_t n, float* out) {
+  constexpr size_t kStep = kVectorFloats;
+  VectorF best[2];
+  std::memcpy(best, x, sizeof best);
+  VectorMask nan = unordered(best[0], best[1]);
+  for (size_t i = 2 * kStep; i < n; i += 2 * kStep) {
+    // The last two vectors may repeat some values.
+    const float* at = x + (i + 2 * kStep > n ? n - 2 * kStep : i);
+    VectorF next[2];
+    std::memcpy(next, at, sizeof next);
+    nan = nan | unordered(next[0], next[1]);
+    best[0] = extreme<kMaximum>(best[0], next[0]);
+    best[1] = extreme<kMaximum>(best[1], next[1]);
+  }
+  float lanes[kStep];
+  best[0] = extreme<kMaximum>(best[0], best[1]);
+  std::memcpy(lanes, best, sizeof lanes);
+  for (size_t i = 1; i < kStep; ++i) {
+    lanes[0] = kMaximum ? ncx::scalar_maximum(lanes[0], lanes[i])
+                        : ncx::scalar_minimum(lanes[0], lanes[i]);
+  }
+  *out = lanes[0];
+  return !any(nan);
+}
+
+// `kByLanes` folds in the order of reduce_order.h.
+template <bool kMaximum, FoldKernel kByLanes>
+void fold_extreme(void* out, const void* x, size_t n, size_t rows, int64_t row_stride) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = static_cast<const float*>(x) + static_cast<int64_t>(r) * row_stride;
+    float* to = static_cast<float*>(out) + r;
+    if (n < 2 * kVectorFloats || !find_extreme<kMaximum>(row, n, to)) {
+      kByLanes(to, row, n, 1, row_stride);
+    }
+  }
+}
+
 // out[i] = f(a[i], b[i], c[i]). The rest of a vector is computed in a copy.
 template <int kOperands, class F>
 [[gnu::always_inline]] inline void map_vectors(void* out, const void* a, const void* b,
@@ -153,7 +199,13 @@ template <int kOperands, class F>
   }
 
 // Replaces entries of a table of this level.
-inline void add_vector_math(KernelTable& table) {
+template <FoldKernel kMaximumByLanes, FoldKernel kMinimumByLanes>
+void add_vector_math(KernelTable& table) {
+  constexpr auto kF32 = static_cast<size_t>(ncx::RegisterClass::kF32);
+  table.fold[static_cast<size_t>(ncx::ScalarOp::kMaximum)][kF32] =
+      fold_extreme<true, kMaximumByLanes>;
+  table.fold[static_cast<size_t>(ncx::ScalarOp::kMinimum)][kF32] =
+      fold_extreme<false, kMinimumByLanes>;
   const auto set = [&](ncx::ScalarOp op, OpKernel kernel) {
     table.op[static_cast<size_t>(op)][static_cast<size_t>(ncx::RegisterClass::kF32)] = kernel;
   };

@@ -26,6 +26,10 @@ ONRT_VECTOR VectorMask less(VectorF a, VectorF b) {
 ONRT_VECTOR VectorMask equal(VectorF a, VectorF b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
 }
+ONRT_VECTOR VectorMask unordered(VectorF a, VectorF b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
+}
+ONRT_VECTOR bool any(VectorMask mask) { return mask != 0; }
 ONRT_VECTOR VectorMask is_nan(VectorF a) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q);
 }
@@ -70,6 +74,10 @@ ONRT_VECTOR VectorMask less(VectorF a, VectorF b) {
 ONRT_VECTOR VectorMask equal(VectorF a, VectorF b) {
   return (VectorMask)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_EQ_OQ);
 }
+ONRT_VECTOR VectorMask unordered(VectorF a, VectorF b) {
+  return (VectorMask)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
+}
+ONRT_VECTOR bool any(VectorMask mask) { return _mm256_movemask_ps((__m256)mask) != 0; }
 ONRT_VECTOR VectorMask is_nan(VectorF a) {
   return (VectorMask)_mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q);
 }
