@@ -163,6 +163,29 @@ TEST(Eltwise, RotationsByAValueEqualTheScalarReference) {
   }
 }
 
+TEST(Eltwise, DivisionsOfIntegersEqualTheScalarReference) {
+  std::mt19937 random(9);
+  for (const Dtype dtype : {Dtype::kS32, Dtype::kU32, Dtype::kS8, Dtype::kU8, Dtype::kS16,
+                            Dtype::kU16, Dtype::kS64, Dtype::kU64}) {
+    for (const ScalarOp op : {ScalarOp::kDivide, ScalarOp::kRemainder}) {
+      for (const uint64_t by :
+           {0u, 1u, 2u, 3u, 7u, 8u, 100u, 105u, 127u, 128u, 255u, 0x4000u, 0xffffu, 0x10001u,
+            0x40000000u, 0x7fffffffu, 0x80000000u, 0xffffffffu, 0xfffffffdu}) {
+        ASSERT_EQ(testing::compare_with_oracle(
+                      program_of(dtype, 1,
+                                 {{ScalarOp::kConstant, dtype, {}, by}, {op, dtype, {0, 1, 0}, 0}}),
+                      random),
+                  "")
+            << dtype_name(dtype) << " " << ncx::scalar_op_info(op).name << " by " << by;
+      }
+      ASSERT_EQ(
+          testing::compare_with_oracle(program_of(dtype, 2, {{op, dtype, {0, 1, 0}, 0}}), random),
+          "")
+          << dtype_name(dtype) << " " << ncx::scalar_op_info(op).name;
+    }
+  }
+}
+
 // Large enough for squares of two loops; sizes that are no multiples of a square, types that lie in
 // memory as registers do and types that don't.
 TEST(Eltwise, TransposedOperandsEqualTheScalarReference) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/exec/micro_fusion.h"
 
+#include <bit>
+
 #include "emulator/isa/scalar_value.h"
 
 namespace onrt {
@@ -24,7 +26,8 @@ class Fuser {
     for (size_t i = program_.ops.size(); i-- > 0;) {
       const auto reg = static_cast<uint16_t>(input_types_.size() + i);
       if (roots_[reg] == reg && uses_[reg] > 0 && !fusion_.absorbed[i]) {
-        static_cast<void>(match_select(i) || match_rotation(i) || match_chain(i));
+        static_cast<void>(match_select(i) || match_division(i) || match_rotation(i) ||
+                          match_chain(i));
       }
     }
     return std::move(fusion_);
@@ -99,6 +102,30 @@ class Fuser {
       return true;
     }
     return false;
+  }
+
+  // Division of integers by a constant.
+  bool match_division(size_t i) {
+    const MicroOp& op = program_.ops[i];
+    const RegisterClass reg = ncx::register_class(op.type);
+    if ((op.op != ScalarOp::kDivide && op.op != ScalarOp::kRemainder) ||
+        (reg != RegisterClass::kI32 && reg != RegisterClass::kU32)) {
+      return false;
+    }
+    const MicroOp* by = constant(operand(op, 1));
+    const uint64_t value = by == nullptr ? 0 : ncx::box_bits(by->type, by->immediate) & 0xffffffffu;
+    if (value < 2 || value > 0x7fffffffu) {
+      return false;
+    }
+    const bool power = std::has_single_bit(value);
+    const auto& kernels = op.op == ScalarOp::kDivide
+                              ? (power ? kernels_.divide_by_power : kernels_.divide_by)
+                              : (power ? kernels_.remainder_by_power : kernels_.remainder_by);
+    fusion_.steps[i] = {kernels[static_cast<size_t>(reg)],
+                        {operand(op, 0)},
+                        1,
+                        power ? static_cast<uint64_t>(std::countr_zero(value)) : value};
+    return true;
   }
 
   static ScalarOp with_operands_swapped(ScalarOp compare) {

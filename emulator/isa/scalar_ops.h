@@ -162,6 +162,14 @@ ONRT_SCALAR T scalar_multiply(T a, T b) {
     return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));
   }
 }
+// Exact, as an or and a subtraction: processors before AVX-512 convert signed integers only.
+ONRT_SCALAR double unsigned_to_double(uint32_t x) {
+  return __builtin_bit_cast(double, 0x4330000000000000ull | x) - 0x1p52;
+}
+// The whole number nearest to x, 0 <= x < 2^32.
+ONRT_SCALAR uint32_t nearest_unsigned(double x) {
+  return static_cast<uint32_t>(__builtin_bit_cast(uint64_t, x + 0x1p52));
+}
 // a / b for b other than 0 and -1. Processors have no vector division of integers; that of doubles
 // is exact for 32 bits: a quotient that is no integer is at least 2^-32 of itself away from the
 // next one.
@@ -169,6 +177,10 @@ template <class T>
 ONRT_SCALAR T scalar_quotient(T a, T b) {
   if constexpr (std::is_same_v<T, int32_t>) {
     return static_cast<int32_t>(static_cast<double>(a) / static_cast<double>(b));
+  } else if constexpr (std::is_same_v<T, uint32_t>) {
+    const double exact = unsigned_to_double(a) / unsigned_to_double(b);
+    const uint32_t nearest = nearest_unsigned(exact);
+    return nearest - (unsigned_to_double(nearest) > exact ? 1u : 0u);
   } else {
     return a / b;
   }
@@ -182,7 +194,8 @@ ONRT_SCALAR T scalar_divide(T a, T b) {
     const T q = scalar_quotient(a, safe);
     return b == 0 ? T{-1} : (b == -1 ? scalar_subtract(T{0}, a) : q);
   } else {
-    return b == 0 ? static_cast<T>(~T{0}) : a / (b == 0 ? T{1} : b);
+    const T q = scalar_quotient(a, b == 0 ? T{1} : b);
+    return b == 0 ? static_cast<T>(~T{0}) : q;
   }
 }
 template <class T>
@@ -194,7 +207,9 @@ ONRT_SCALAR T scalar_remainder(T a, T b) {
     const T r = a - scalar_quotient(a, safe) * safe;
     return b == 0 ? a : r;
   } else {
-    return b == 0 ? a : a % (b == 0 ? T{1} : b);
+    const T safe = b == 0 ? T{1} : b;
+    const T r = a - scalar_quotient(a, safe) * safe;
+    return b == 0 ? a : r;
   }
 }
 template <class T>

@@ -61,6 +61,12 @@ struct KernelTable {
   // a << b | a >> (32 - b) of u32; the other is that exclusive-or c.
   OpKernel rotate_by = nullptr;
   OpKernel rotate_by_xor = nullptr;
+  // a divided by the immediate, 2 to 2^31 - 1, towards zero, and what is left; kI32 and kU32. The
+  // others are for powers of two, whose exponent is the immediate.
+  std::array<OpKernel, ncx::kRegisterClasses> divide_by{};
+  std::array<OpKernel, ncx::kRegisterClasses> remainder_by{};
+  std::array<OpKernel, ncx::kRegisterClasses> divide_by_power{};
+  std::array<OpKernel, ncx::kRegisterClasses> remainder_by_power{};
   OpKernel select32 = nullptr;
   OpKernel select64 = nullptr;
   // By combiner and register class; null for ops that combine nothing.

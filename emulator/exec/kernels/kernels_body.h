@@ -618,6 +618,53 @@ void rotate_by_xor_loop(void* out, const void* a, const void* b, const void* c, 
   }
 }
 
+template <class T>
+[[gnu::always_inline]] inline uint32_t sign_mask(T x) {
+  return std::is_signed_v<T> ? static_cast<uint32_t>(static_cast<int32_t>(x) >> 31) : 0u;
+}
+
+// The quotient of magnitudes is the nearest whole number to x / by, one less if that is too much.
+template <class T, bool kRemainder>
+void divide_by_loop(void* out, const void* a, const void*, const void*, size_t n, uint64_t imm) {
+  const auto by = static_cast<uint32_t>(imm);
+  const double inverse = 1.0 / static_cast<double>(by);
+  map1<T, T>(out, a, n, [=](T x) __attribute__((always_inline)) {
+    const uint32_t sign = sign_mask(x);
+    const uint32_t magnitude = (static_cast<uint32_t>(x) ^ sign) - sign;
+    const uint32_t nearest = ncx::nearest_unsigned(ncx::unsigned_to_double(magnitude) * inverse);
+    const uint32_t rest = magnitude - nearest * by;
+    const uint32_t below = static_cast<uint32_t>(static_cast<int32_t>(rest) >> 31);
+    const uint32_t y = kRemainder ? rest + (by & below) : nearest + below;
+    return static_cast<T>((y ^ sign) - sign);
+  });
+}
+
+template <class T, bool kRemainder>
+void divide_by_power_loop(void* out, const void* a, const void*, const void*, size_t n,
+                          uint64_t imm) {
+  const auto shift = static_cast<uint32_t>(imm & 31);
+  const uint32_t mask = (1u << shift) - 1u;
+  map1<T, T>(out, a, n, [=](T x) __attribute__((always_inline)) {
+    const uint32_t bias = sign_mask(x) & mask;  // rounds towards zero
+    const T biased = static_cast<T>(static_cast<uint32_t>(x) + bias);
+    if constexpr (kRemainder) {
+      return static_cast<T>((static_cast<uint32_t>(biased) & mask) - bias);
+    } else {
+      return static_cast<T>(biased >> shift);
+    }
+  });
+}
+
+template <RegisterClass kClass>
+void add_divisions(KernelTable& table) {
+  using T = RegisterType<kClass>;
+  constexpr auto kColumn = static_cast<size_t>(kClass);
+  table.divide_by[kColumn] = divide_by_loop<T, false>;
+  table.remainder_by[kColumn] = divide_by_loop<T, true>;
+  table.divide_by_power[kColumn] = divide_by_power_loop<T, false>;
+  table.remainder_by_power[kColumn] = divide_by_power_loop<T, true>;
+}
+
 KernelTable make_table() {
   KernelTable table;
   add_common<RegisterClass::kF32>(table);
@@ -643,6 +690,8 @@ KernelTable make_table() {
   add_compare_selects<RegisterClass::kF32>(table);
   add_compare_selects<RegisterClass::kI32>(table);
   add_compare_selects<RegisterClass::kU32>(table);
+  add_divisions<RegisterClass::kI32>(table);
+  add_divisions<RegisterClass::kU32>(table);
   table.rotate = rotate_loop;
   table.rotate_xor = rotate_xor_loop;
   table.rotate_by = rotate_by_loop;
