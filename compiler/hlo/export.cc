@@ -83,7 +83,13 @@ Status put_instruction(const hir::Graph& graph, const Names& names, hir::ValueId
   for (const hir::ValueId operand : instruction.operands) {
     out.add_operand_ids(instruction_id(operand));
   }
-  return export_attributes(instruction, out);
+  ONRT_RETURN_IF_ERROR(export_attributes(instruction, out));
+  // Integers have one order; XLA has a name of its own for it and refuses this one.
+  if (instruction.opcode == hir::Opcode::kCompare &&
+      !is_floating(graph.shape_of(instruction.operands[0]).dtype)) {
+    out.clear_comparison_type();
+  }
+  return ok_status();
 }
 
 void put_program_shape(const hir::Graph& graph, const Names& names,

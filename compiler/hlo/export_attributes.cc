@@ -31,6 +31,7 @@ void put_slice(std::span<const int64_t> ints, Instruction& out) {
 }
 
 void put_padding(std::span<const int64_t> ints, Instruction& out) {
+  out.mutable_padding_config();  // XLA wants one of no dimensions, too
   for (size_t i = 0; i + 2 < ints.size(); i += 3) {
     auto* dimension = out.mutable_padding_config()->add_dimensions();
     dimension->set_low(ints[i]);
@@ -40,6 +41,7 @@ void put_padding(std::span<const int64_t> ints, Instruction& out) {
 }
 
 void put_window(std::span<const int64_t> ints, Instruction& out) {
+  out.mutable_window();
   for (size_t i = 0; i + 6 < ints.size(); i += 7) {
     auto* dimension = out.mutable_window()->add_dimensions();
     dimension->set_size(ints[i]);

@@ -55,6 +55,24 @@ TEST(HloExport, KeepsNamesAndAliases) {
   EXPECT_EQ(again->graph.aliases().size(), 8U);
 }
 
+// XLA ends with a failed check at a pad without a padding config, and refuses TOTALORDER for
+// integers: both were written once.
+TEST(HloExport, WritesWhatXlaInsistsOn) {
+  const auto text = export_text(R"(HloModule "m"
+
+ENTRY %0 "main" {
+  %0 = s32[] parameter(), parameter_number={0}
+  %1 = s32[] pad(%0, %0), padding={}
+  ROOT %2 = pred[] compare(%1, %0), direction="LT", total_order
+}
+)");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const auto module = parse_module(std::as_bytes(std::span(*text)));
+  ASSERT_TRUE(module.ok());
+  EXPECT_TRUE(module->computations(0).instructions(1).has_padding_config());
+  EXPECT_EQ(module->computations(0).instructions(2).comparison_type(), "");
+}
+
 TEST(HloExport, RefusesTextThatIsNoGraph) { EXPECT_FALSE(export_text("not a graph").ok()); }
 
 TEST(HloExport, ListsOnlyOpcodesThatAreLowered) {

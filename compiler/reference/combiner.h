@@ -18,6 +18,8 @@ class Combiner {
       : operation_(operation),
         simple_(hir::simple_combiners(operation.graph, operation.callee())) {}
 
+  bool is_general() const { return simple_.empty(); }
+
   Row operator()(const Row& a, const Row& b) {
     Row made(a.size());
     for (size_t i = 0; i < a.size(); ++i) {

@@ -56,9 +56,10 @@ Status evaluate_reduce(Operation& operation) {
       total[i] = operation.operand(n + i).get(0);
     }
     if (!rows[k].empty()) {
-      const Row sum =
-          ncx::reduce_in_order(rows[k].data(), static_cast<int64_t>(rows[k].size()),
-                               [&](const Row& a, const Row& b) { return combine(a, b); });
+      const auto count = static_cast<int64_t>(rows[k].size());
+      const auto step = [&](const Row& a, const Row& b) { return combine(a, b); };
+      const Row sum = combine.is_general() ? ncx::reduce_in_pairs(rows[k].data(), count, step)
+                                           : ncx::reduce_in_order(rows[k].data(), count, step);
       total = combine.settle(combine(total, sum));
     }
     ONRT_RETURN_IF_ERROR(combine.status);

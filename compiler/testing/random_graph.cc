@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 #include <utility>
 
@@ -26,6 +27,55 @@ constexpr hir::ComputationId kHere = -1;  // the computation that is being fille
 constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kF32, Dtype::kF32,  Dtype::kBF16,
                             Dtype::kF16, Dtype::kS32, Dtype::kS32,  Dtype::kS64,
                             Dtype::kU8,  Dtype::kU32, Dtype::kPred, Dtype::kS8};
+
+// Operations on floats that IEEE 754 gives one result.
+bool is_exact(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAbs:
+    case Opcode::kAdd:
+    case Opcode::kCeil:
+    case Opcode::kDivide:
+    case Opcode::kFloor:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kMultiply:
+    case Opcode::kNegate:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kSign:
+    case Opcode::kSqrt:
+    case Opcode::kSubtract:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_unsigned(Dtype type) {
+  return type == Dtype::kU8 || type == Dtype::kU16 || type == Dtype::kU32 || type == Dtype::kU64;
+}
+
+// False for what StableHLO lacks.
+bool is_portable(Opcode opcode, Dtype type) {
+  switch (opcode) {
+    case Opcode::kAbs:
+    case Opcode::kSign:
+      return !is_unsigned(type);
+    case Opcode::kAcos:
+    case Opcode::kAcosh:
+    case Opcode::kAsin:
+    case Opcode::kAsinh:
+    case Opcode::kAtan:
+    case Opcode::kAtanh:
+    case Opcode::kCosh:
+    case Opcode::kErf:
+    case Opcode::kMulhi:
+    case Opcode::kSinh:
+      return false;
+    default:
+      return true;
+  }
+}
 
 class Generator {
  public:
@@ -81,7 +131,10 @@ class Generator {
     for (int64_t i = 0; i < count; ++i) {
       std::byte* at = data.data() + static_cast<size_t>(i) * dtype_bytes(type);
       if (is_floating(type)) {
-        const float value = chance(2) ? pick(kSpecial) : normal(random_);
+        float value = chance(2) ? pick(kSpecial) : normal(random_);
+        if (options_.portable && std::fpclassify(value) == FP_SUBNORMAL) {
+          value = 0;
+        }
         const ncx::Boxed from = std::bit_cast<uint32_t>(value);
         ncx::store_boxed(
             type, ncx::evaluate(ncx::ScalarOp::kConvert, type, Dtype::kF32, &from, 0, 0), at);
@@ -163,6 +216,8 @@ class Generator {
     for (int i = 0; i < hir::kOpcodes; ++i) {
       const auto& info = hir::opcode_info(static_cast<Opcode>(i));
       if (info.elementwise && info.least_operands == count &&
+          (!options_.exact || !is_floating(type) || is_exact(static_cast<Opcode>(i))) &&
+          (!options_.portable || is_portable(static_cast<Opcode>(i), type)) &&
           ncx::scalar_op_typed(info.scalar, {types.data(), static_cast<size_t>(count)}, type)) {
         made.push_back(static_cast<Opcode>(i));
       }
@@ -417,10 +472,21 @@ class Generator {
         fitting.push_back(opcode);
       }
     }
-    if (chance(10)) {  // a general combiner
+    if (!options_.portable && chance(10)) {  // a general combiner
       return pick(elementwise(type, 2));
     }
     return pick(fitting);
+  }
+
+  // Where a fold begins.
+  ValueId initial(Opcode combiner, Dtype type) {
+    if (!options_.portable) {
+      return like(type, {});
+    }
+    Bytes data(dtype_bytes(type));
+    ncx::store_boxed(type, ncx::combiner_identity(hir::opcode_info(combiner).scalar, type),
+                     data.data());
+    return add(Opcode::kConstant, {}, type, {}, {{AttributeKey::kLiteral, {}, data}});
   }
 
   void add_reduce(ValueId value) {
@@ -433,8 +499,9 @@ class Generator {
         wanted.push_back(dims(value)[i]);
       }
     }
-    const Ints callee = {binary_computation(random_combiner(dtype(value)), dtype(value))};
-    const ValueId init = like(dtype(value), {});
+    const Opcode combiner = random_combiner(dtype(value));
+    const Ints callee = {binary_computation(combiner, dtype(value))};
+    const ValueId init = initial(combiner, dtype(value));
     add(Opcode::kReduce, {value, init}, dtype(value), wanted,
         {{AttributeKey::kDimensions, reduced, {}}, {AttributeKey::kCalled, callee, {}}});
   }
@@ -450,7 +517,13 @@ class Generator {
     const ValueId first = add(Opcode::kCompare, {p[0], p[2]}, Dtype::kPred, {},
                               {{AttributeKey::kComparison, {}, std::as_bytes(std::span(ge))}}, id);
     const ValueId best = add(Opcode::kSelect, {first, p[0], p[2]}, type, {}, {}, id);
-    const ValueId where = add(Opcode::kSelect, {first, p[1], p[3]}, Dtype::kS32, {}, {}, id);
+    ValueId which = first;
+    if (options_.portable) {  // of equal elements the first: then no order matters
+      const ValueId equal = compare("EQ", p[0], p[2], id);
+      const ValueId before = compare("LT", p[1], p[3], id);
+      which = add(Opcode::kSelect, {equal, before, first}, Dtype::kPred, {}, {}, id);
+    }
+    const ValueId where = add(Opcode::kSelect, {which, p[1], p[3]}, Dtype::kS32, {}, {}, id);
     const std::array<ShapeId, 2> scalars = {(*graph_)[best].shape, (*graph_)[where].shape};
     (void)graph_->set_root(
         id, add(Opcode::kTuple, {best, where}, *graph_->shapes().tuple(scalars), {}, id));
@@ -475,8 +548,8 @@ class Generator {
     const Ints axis = {between(0, static_cast<int>(dims(value).size()) - 1)};
     const ValueId positions =
         add(Opcode::kIota, {}, Dtype::kS32, dims(value), {{AttributeKey::kDimensions, axis, {}}});
-    const ValueId init = like(type, {});
-    const ValueId zero = constant(Dtype::kS32, {});
+    const ValueId init = initial(Opcode::kMaximum, type);
+    const ValueId zero = number(0);
     Ints wanted = dims(value);
     wanted.erase(wanted.begin() + axis[0]);
     const std::array<ShapeId, 2> shapes = {*graph_->shapes().array(type, wanted),
@@ -683,10 +756,11 @@ class Generator {
       }
     }
     static constexpr std::string_view kDirections[] = {"LT", "GT", "LT", "GT", "LE", "NE"};
-    ValueId root = compare(pick(kDirections), p[0], p[1], id, total);
+    const auto direction = [&] { return kDirections[between(0, options_.portable ? 3 : 5)]; };
+    ValueId root = compare(direction(), p[0], p[1], id, total);
     if (chance(40)) {
       const ValueId equal = compare("EQ", p[0], p[1], id, total);
-      const ValueId rest = compare(pick(kDirections), p[2], p[3], id, total);
+      const ValueId rest = compare(direction(), p[2], p[3], id, total);
       const ValueId both = add(Opcode::kAnd, {equal, rest}, Dtype::kPred, {}, {}, id);
       root = add(Opcode::kOr, {root, both}, Dtype::kPred, {}, {}, id);
     }
@@ -704,7 +778,7 @@ class Generator {
     const std::array<ShapeId, 2> shapes = {(*graph_)[value].shape, (*graph_)[other].shape};
     std::vector<Attribute> attributes = {{AttributeKey::kDimensions, axis, {}},
                                          {AttributeKey::kCalled, callee, {}}};
-    if (chance(50)) {
+    if (options_.portable || chance(50)) {
       attributes.push_back({AttributeKey::kStable, {}, {}});
     }
     take_apart(add(Opcode::kSort, {value, other}, *graph_->shapes().tuple(shapes), attributes));
@@ -758,12 +832,12 @@ class Generator {
     if (!random_window(dims(value), window, windows)) {
       return add_unary(value);
     }
-    const ValueId init = like(type, {});
     if (chance(20) && type != Dtype::kPred) {
+      const ValueId init = initial(Opcode::kMaximum, type);
       const Ints axis = {0};
       const ValueId positions =
           add(Opcode::kIota, {}, Dtype::kS32, dims(value), {{AttributeKey::kDimensions, axis, {}}});
-      const ValueId zero = constant(Dtype::kS32, {});
+      const ValueId zero = number(0);
       const std::array<ShapeId, 2> shapes = {*graph_->shapes().array(type, windows),
                                              *graph_->shapes().array(Dtype::kS32, windows)};
       const Ints callee = {argmax_computation(type)};
@@ -771,7 +845,9 @@ class Generator {
           Opcode::kReduceWindow, {value, positions, init, zero}, *graph_->shapes().tuple(shapes),
           {{AttributeKey::kWindow, window, {}}, {AttributeKey::kCalled, callee, {}}}));
     }
-    const Ints callee = {binary_computation(random_combiner(type), type)};
+    const Opcode combiner = random_combiner(type);
+    const ValueId init = initial(combiner, type);
+    const Ints callee = {binary_computation(combiner, type)};
     add(Opcode::kReduceWindow, {value, init}, type, windows,
         {{AttributeKey::kWindow, window, {}}, {AttributeKey::kCalled, callee, {}}});
   }
@@ -783,15 +859,22 @@ class Generator {
     if (!random_window(dims(value), window, windows)) {
       return add_unary(value);
     }
+    for (size_t at = 0; options_.portable && at < window.size(); at += 7) {
+      // StableHLO has no dilation here, and jaxlib ends at windows that don't fit anywhere.
+      if (window[at + 4] != 1 || window[at + 5] != 1 || windows[at / 7] == 0) {
+        return add_unary(value);
+      }
+    }
     const ValueId source = like(type, windows);
-    const ValueId init = like(type, {});
+    const Opcode combiner = random_combiner(type);
+    const ValueId init = initial(combiner, type);
     const auto select = *graph_->add_computation("select");
     add_parameter(0, select, type);
     add_parameter(1, select, type);
     const auto p = graph_->computation(select).parameters;
     static constexpr std::string_view kDirections[] = {"GE", "GT", "LE", "NE"};
     (void)graph_->set_root(select, compare(pick(kDirections), p[0], p[1], select));
-    const Ints callees = {select, binary_computation(random_combiner(type), type)};
+    const Ints callees = {select, binary_computation(combiner, type)};
     add(Opcode::kSelectAndScatter, {value, source, init}, type, dims(value),
         {{AttributeKey::kWindow, window, {}}, {AttributeKey::kCalled, callees, {}}});
   }

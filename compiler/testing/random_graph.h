@@ -22,6 +22,12 @@ struct RandomOptions {
   bool indexed = true;   // gather, scatter, dynamic slices
   bool control = false;  // loops of a few turns, conditionals, one inside the other
   bool ordered = false;  // sort, topk, reduce-window, select-and-scatter
+  // Only what every implementation of HLO has to give alike: no subnormal inputs, folds that start
+  // with the combiner's identity and don't depend on their order, strict and stable sorts; and no
+  // operation that StableHLO lacks.
+  bool portable = false;
+  // Floats only by operations that have one right result (IEEE 754), so that errors don't add up.
+  bool exact = false;
 };
 
 // The same seed and options give the same case.

@@ -4,8 +4,9 @@
 // The kept elements are cut into tiles, the reduced ones into the chunks of the canonical order.
 // Rows: the reduced elements are contiguous; a tile is a few rows of one chunk, folded by a kernel.
 // Columns: the kept elements are contiguous; eight reduced elements at a time are combined with the
-// eight lanes of up to 128 kept elements. With several chunks, their results go to a table of
-// partial results first, which is then reduced by columns.
+// eight lanes of up to 128 kept elements. A general combiner takes all of a chunk for a few kept
+// elements and combines neighbours in pairs, half of the chunk at a time. With several chunks,
+// their results go to a table of partial results first, which is then reduced by columns.
 #include <cstring>
 #include <memory>
 
@@ -142,7 +143,10 @@ class ReduceExecutor final : public Executor {
     tile_ = rows_ ? std::max<int64_t>(1, kBlock / chunk) : kColumns;
     tile_ = std::min(tile_, std::max<int64_t>(1, kept_.elements));
     // Reduced elements of one step by columns: a power of two times eight, a divisor of the chunk.
-    step_ = kReduceLanes;
+    if (general()) {
+      tile_ = std::min(std::max<int64_t>(1, kBlock / chunk), std::max<int64_t>(1, kept_.elements));
+    }
+    step_ = general() ? kReduceChunk : kReduceLanes;
     while (step_ * 2 * tile_ <= kBlock && step_ < kReduceChunk) {
       step_ *= 2;
     }
@@ -207,7 +211,8 @@ class ReduceExecutor final : public Executor {
     lanes_ = epilogue_buffers_ + epilogue_.buffers;
     totals_ = lanes_ + static_cast<int>(accumulators());
     inits_ = totals_ + static_cast<int>(accumulators());
-    positions_ = inits_ + static_cast<int>(accumulators());
+    odds_ = inits_ + static_cast<int>(accumulators());
+    positions_ = odds_ + static_cast<int>(accumulators());
   }
 
   Status execute_in_chunks(const ExecContext& context) const;
@@ -236,6 +241,7 @@ class ReduceExecutor final : public Executor {
   int lanes_ = 0;
   int totals_ = 0;
   int inits_ = 0;
+  int odds_ = 0;
   int positions_ = 0;
 };
 
@@ -279,7 +285,9 @@ class ReduceExecutor::Worker {
   void chunk(int64_t first, int64_t count, int64_t chunk_index, void* const* totals) {
     const int64_t begin = chunk_index * kReduceChunk;
     const int64_t n = std::min(kReduceChunk, r_.reduced_.elements - begin);
-    if (r_.rows_) {
+    if (r_.general()) {
+      chunk_in_pairs(first, count, begin, n, totals);
+    } else if (r_.rows_) {
       chunk_by_rows(first, count, begin, n, totals);
     } else {
       chunk_by_columns(first, count, begin, n, totals);
@@ -289,7 +297,11 @@ class ReduceExecutor::Worker {
   // Reduces `rows` rows of partial results, `stride` elements apart, for `count` kept elements.
   // Overwrites them; the totals go to the totals' buffers.
   void reduce_partials(std::byte* const* partials, int64_t stride, int64_t rows, int64_t count) {
-    for (;;) {
+    if (r_.general()) {
+      pair_partials(partials, stride, rows, count);
+      rows = 1;
+    }
+    while (rows > 1) {
       int64_t groups = 0;
       for (int64_t begin = 0; begin < rows; begin += kReduceChunk, ++groups) {
         const int64_t end = std::min(rows, begin + kReduceChunk);
@@ -308,9 +320,6 @@ class ReduceExecutor::Worker {
         fold_lanes(out, count);
       }
       rows = groups;
-      if (rows == 1) {
-        break;
-      }
     }
     for (size_t a = 0; a < r_.accumulators(); ++a) {
       std::memcpy(buffer(r_.totals_ + static_cast<int>(a)), partials[a],
@@ -398,6 +407,81 @@ class ReduceExecutor::Worker {
       r_.kernels_.fold[op][index_of(r_.class_of(a))](totals[a], prologue_[r_.prologue_.results[a]],
                                                      static_cast<size_t>(n),
                                                      static_cast<size_t>(count), n);
+    }
+  }
+
+  void pair_partials(std::byte* const* partials, int64_t stride, int64_t rows, int64_t count) {
+    for (; rows > 1; rows = (rows + 1) / 2) {
+      for (int64_t i = 0; i < (rows + 1) / 2; ++i) {
+        void* out[ncx::kMaxOutputs];
+        void* even[ncx::kMaxOutputs];
+        const void* odd[ncx::kMaxOutputs];
+        for (size_t a = 0; a < r_.accumulators(); ++a) {
+          const int64_t row = stride * register_width(a);
+          out[a] = partials[a] + i * row;
+          even[a] = partials[a] + 2 * i * row;
+          odd[a] = partials[a] + (2 * i + 1) * row;
+          if (2 * i + 1 == rows && i > 0) {
+            std::memcpy(out[a], even[a], static_cast<size_t>(count * register_width(a)));
+          }
+        }
+        if (2 * i + 1 < rows) {
+          apply(out, even, odd, static_cast<size_t>(count));
+        }
+      }
+    }
+  }
+
+  // All of a chunk for a general combiner: rows of `count` kept elements, in order.
+  void chunk_in_pairs(int64_t first, int64_t count, int64_t begin, int64_t rows,
+                      void* const* totals) {
+    TileCursor cursor(r_.reduced_, r_.kept_);
+    cursor.seek(begin, rows, first, count);
+    run_prologue(cursor);
+    void* even[ncx::kMaxOutputs];
+    const void* odd[ncx::kMaxOutputs];
+    for (size_t a = 0; a < r_.accumulators(); ++a) {
+      even[a] = buffer(r_.lanes_ + static_cast<int>(a));
+      odd[a] = buffer(r_.odds_ + static_cast<int>(a));
+      split_rows(a, prologue_[r_.prologue_.results[a]], rows, count);
+    }
+    while (rows > 1) {
+      apply(even, even, odd, static_cast<size_t>(rows / 2 * count));
+      rows = (rows + 1) / 2;
+      for (size_t a = 0; a < r_.accumulators(); ++a) {
+        split_rows(a, even[a], rows, count);
+      }
+    }
+    for (size_t a = 0; a < r_.accumulators(); ++a) {
+      std::memcpy(totals[a], even[a], static_cast<size_t>(count * register_width(a)));
+    }
+  }
+
+  // Rows 0, 2, 4, ... to the lanes' buffer, which may be where they are, the others to that of the
+  // odd ones.
+  void split_rows(size_t a, const void* from, int64_t rows, int64_t count) {
+    void* even = buffer(r_.lanes_ + static_cast<int>(a));
+    void* odd = buffer(r_.odds_ + static_cast<int>(a));
+    const int64_t width = register_width(a);
+    if (count == 1 && width == 4) {
+      split_elements<uint32_t>(even, odd, from, rows);
+    } else if (count == 1 && width == 8) {
+      split_elements<uint64_t>(even, odd, from, rows);
+    } else {
+      const auto bytes = static_cast<size_t>(count * width);
+      for (int64_t row = 0; row < rows; ++row) {
+        void* to = static_cast<std::byte*>(row % 2 == 0 ? even : odd) + row / 2 * count * width;
+        std::memmove(to, static_cast<const std::byte*>(from) + row * count * width, bytes);
+      }
+    }
+  }
+
+  template <class T>
+  static void split_elements(void* even, void* odd, const void* from, int64_t count) {
+    const auto* x = static_cast<const T*>(from);
+    for (int64_t i = 0; i < count; ++i) {
+      const T value = x[i];  // may be where the even ones go
+      static_cast<T*>(i % 2 == 0 ? even : odd)[i / 2] = value;
     }
   }
 

@@ -12,7 +12,10 @@
 //   are reduced by the same rule until one is left. Last: combine(init, total); n = 0 gives init.
 //   bf16, f16 and fp8 accumulate in f32 and are rounded to their type once, after init.
 //   (XLA promotes such reductions to f32 in the same way.) f64 accumulates in f32.
-//   A general combiner follows the same order, its ops rounding to their types as usual.
+//   A general combiner need not be commutative (argmax meets the first of several NaNs), so its
+//   values keep their order: neighbours are combined in pairs, x[0] with x[1], x[2] with x[3], ...,
+//   one without a neighbour stays as it is, and again, until one is left. Its ops round to their
+//   types as usual. Init comes last here, too.
 //
 // reduce-window: window_order.h. sort: sort_order.h.
 //
@@ -65,6 +68,20 @@ T reduce_in_order(T* x, int64_t n, Combine combine) {
     }
     n = chunks;
   }
+}
+
+// The rule of a general combiner, likewise.
+template <class T, class Combine>
+T reduce_in_pairs(T* x, int64_t n, Combine combine) {
+  for (; n > 1; n = (n + 1) / 2) {
+    for (int64_t i = 0; i < n / 2; ++i) {
+      x[i] = combine(x[2 * i], x[2 * i + 1]);
+    }
+    if (n % 2 == 1) {
+      x[n / 2] = x[n - 1];
+    }
+  }
+  return x[0];
 }
 
 }  // namespace onrt::ncx

@@ -267,5 +267,14 @@ TEST(ReduceOrder, FoldsLanesInHalves) {
   EXPECT_EQ(reduce_in_order(y, 3, join), "((ac)b)");
 }
 
+// By hand. With lanes, argmax met the second of two NaNs first.
+TEST(ReduceOrder, PairsKeepTheOrderOfValues) {
+  const auto join = [](const std::string& a, const std::string& b) { return "(" + a + b + ")"; };
+  std::string x[7] = {"a", "b", "c", "d", "e", "f", "g"};
+  EXPECT_EQ(reduce_in_pairs(x, 7, join), "(((ab)(cd))((ef)g))");
+  std::string one[1] = {"a"};
+  EXPECT_EQ(reduce_in_pairs(one, 1, join), "a");
+}
+
 }  // namespace
 }  // namespace onrt::ncx

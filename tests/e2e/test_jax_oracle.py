@@ -199,6 +199,19 @@ def test_reductions(runtime: Runtime) -> None:
     check(runtime, lambda x: [f(x) for f in functions], x)
 
 
+def test_argmax_meets_the_first_of_several_nans(runtime: Runtime) -> None:
+    """Its fold must keep the order of elements: lanes side by side met the second one first."""
+    for size, nans in [(40, (9, 16)), (40, (31, 8, 17)), (3000, (2047, 1500, 2999)), (5, (4,))]:
+        x = normal(size)
+        x[list(nans)] = np.nan
+        both = np.stack([x, x[::-1]])
+        check(
+            runtime,
+            lambda x, y: [jnp.argmax(x), jnp.argmax(y, axis=1), jnp.argmax(y.T, axis=0)],
+            x, both,
+        )  # fmt: skip
+
+
 def test_long_sums_keep_their_accuracy(runtime: Runtime) -> None:
     x = rng.random((3, 20001), dtype=np.float32)
     check(runtime, lambda x: [jnp.sum(x, axis=1), jnp.sum(x, axis=0), jnp.mean(x)], x)

@@ -128,9 +128,10 @@ void run(const ncx::Reduce& op, Memory& memory) {
     }
     if (!values.empty()) {
       const auto step = [&](const Tuple& a, const Tuple& b) { return combine(op, a, b); };
-      total =
-          combine(op, total,
-                  ncx::reduce_in_order(values.data(), static_cast<int64_t>(values.size()), step));
+      const auto n = static_cast<int64_t>(values.size());
+      total = combine(op, total,
+                      op.general.results.empty() ? ncx::reduce_in_order(values.data(), n, step)
+                                                 : ncx::reduce_in_pairs(values.data(), n, step));
     }
     std::vector<Dtype> types;
     std::vector<Boxed> inputs;

@@ -166,6 +166,7 @@ Block* allocate(int device, size_t bytes) {
   if (bytes == 0) {
     return nullptr;
   }
+  core_of(device);  // the device is ours, and this isn't a forked child
   const size_t size = round_up(bytes, kGranule);
   if (size < bytes) {
     throw OutOfMemory("a tensor of " + std::to_string(bytes) + " bytes is larger than any memory");

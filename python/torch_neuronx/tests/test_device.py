@@ -188,3 +188,102 @@ def test_out_of_memory_is_named_and_recoverable() -> None:
     with pytest.raises(torch.OutOfMemoryError, match=r"usage: tensors|bytes"):
         torch.empty(1 << 42, dtype=torch.uint8, device=DEVICE)
     equal(torch.ones(2, device=DEVICE) + 1, torch.full((2,), 2.0))
+
+
+def test_results_written_into_a_view_leave_its_neighbours_alone() -> None:
+    # A fallback's result came back by resize_, which made the view contiguous.
+    whole = torch.zeros(8, 16, device=DEVICE)
+    a = torch.randn(8, 8)
+    torch.matmul(a.to(DEVICE), a.to(DEVICE), out=whole[:, 4:12])
+    b = a[:4, :2].abs() + 1
+    torch.digamma(b.to(DEVICE), out=whole[:4, 12:14])
+    torch.testing.assert_close(whole[:4, 12:14].cpu(), torch.digamma(b))
+    torch.testing.assert_close(whole[:, 4:12].cpu(), a @ a, rtol=1e-4, atol=1e-4)
+    assert whole[:, :4].abs().sum().item() == whole[:, 14:].abs().sum().item() == 0
+
+
+def test_complex_tensors_are_copied_and_conjugated() -> None:
+    cpu = torch.randn(4, 3, dtype=torch.complex64)
+    device = cpu.to(DEVICE)
+    equal(device.t(), cpu.t())
+    equal(device.conj().clone(), cpu.conj().clone())
+    equal(device[:, 1].conj() + 1, cpu[:, 1].conj() + 1)
+    equal(torch.view_as_real(device), torch.view_as_real(cpu))
+
+
+def test_float64_keeps_its_type_and_warns_once(run_python: Callable) -> None:
+    script = """
+import torch, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    x = torch.rand(100, dtype=torch.float64)
+    y = x.to("neuron") * 3 + 1
+    z = y + y
+torch.testing.assert_close(y.cpu(), x * 3 + 1, rtol=1e-6, atol=1e-6)
+print(y.dtype, sum("float32" in str(w.message) for w in caught))
+"""
+    assert run_python(script).stdout.strip() == "torch.float64 1"
+    done = run_python(script, TORCH_NEURONX_FLOAT64="error")
+    assert "TORCH_NEURONX_FLOAT64=error" in done.stderr
+
+
+def test_autocast_takes_the_lists_of_cuda() -> None:
+    w = torch.randn(4, 4, device=DEVICE)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        product = w @ w
+        assert product.dtype == torch.bfloat16
+        assert torch.nn.functional.linear(w, w).dtype == torch.bfloat16
+        assert product.exp().dtype == torch.float32
+        with torch.autocast(DEVICE, enabled=False):
+            assert (w @ w).dtype == torch.float32
+
+
+def test_saved_tensors_come_back_on_either_device(tmp_path: object) -> None:
+    x = torch.arange(6.0, device=DEVICE)
+    path = f"{tmp_path}/saved.pt"
+    torch.save((x, x[2:4]), path)
+    on_cpu = torch.load(path, map_location="cpu", weights_only=True)
+    on_cpu[1].fill_(9)
+    assert on_cpu[0].tolist() == [0, 1, 9, 9, 4, 5]
+    on_device = torch.load(path, weights_only=True)
+    assert on_device[1].device.type == DEVICE
+    assert on_device[1].tolist() == [2, 3]
+
+
+def test_a_host_tensor_may_die_during_a_copy() -> None:
+    copies = [torch.full((1 << 20,), 7.0).to(DEVICE, non_blocking=True) for _ in range(4)]
+    junk = [torch.full((1 << 20,), -1.0) for _ in range(4)]
+    assert all((copy == 7).all().item() for copy in copies) and len(junk) == 4
+
+
+def test_pinned_memory_is_known_as_such() -> None:
+    assert torch.ones(3).pin_memory().is_pinned()
+    assert not torch.ones(3).is_pinned()
+
+
+def test_a_forked_child_is_told_to_spawn(run_python: Callable) -> None:
+    script = """
+import os, torch
+torch.ones(1, device="neuron")
+pid = os.fork()
+if pid == 0:
+    try:
+        torch.ones(1, device="neuron")
+    except RuntimeError as error:
+        print("spawn" in str(error), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+    assert run_python(script).stdout.strip() == "True"
+
+
+def test_streams_and_events_tell_the_time() -> None:
+    stream = torch.Stream("neuron")
+    first, last = (torch.Event("neuron", enable_timing=True) for _ in range(2))
+    with stream:
+        first.record()
+        x = torch.ones(100, device=DEVICE) + 1
+        last.record()
+    last.synchronize()
+    assert first.elapsed_time(last) > 0 and last.query()
+    equal(x, torch.full((100,), 2.0))

@@ -575,6 +575,29 @@ class Kernel final : public c10::OperatorKernel {
     }
   }
 
+  // DESIGN: float64 keeps its type, is computed in float32, and the user is told once.
+  static void tell_of_f64(const Parsed& parsed, const std::vector<Meta>& outs) {
+    bool f64 = false;
+    for (const Input& input : parsed.inputs) {
+      f64 = f64 || input.type == kF64;
+    }
+    for (const Meta& out : outs) {
+      f64 = f64 || out.type == kF64;
+    }
+    if (!f64) {
+      return;
+    }
+    static const char* const mode = std::getenv("TORCH_NEURONX_FLOAT64");
+    if (mode != nullptr && std::string(mode) == "error") {
+      throw Error(
+          "float64 is computed in float32 on device neuron, and TORCH_NEURONX_FLOAT64=error is "
+          "set");
+    }
+    TORCH_WARN_ONCE(
+        "float64 tensors keep their type and are computed in float32 on device neuron "
+        "(TORCH_NEURONX_FLOAT64=error makes this an error)");
+  }
+
   void build_plan(const c10::OperatorHandle& op, const Stack& stack, const Parsed& parsed,
                   const std::optional<std::vector<at::Tensor>>& metas, Plan& plan) const {
     const std::vector<int> written = written_inputs(op, parsed);
@@ -616,6 +639,7 @@ class Kernel final : public c10::OperatorKernel {
       plan.outs.push_back(std::move(out));
       outs.push_back(std::move(meta));
     }
+    tell_of_f64(parsed, outs);
     if (any || row_.own_shapes) {
       make_program(op, stack, parsed, outs, plan);
     }
@@ -1142,6 +1166,10 @@ void register_kernels() {
         dispatcher.findSchema({"aten::" + row_name.substr(0, dot),
                                dot == std::string::npos ? "" : row_name.substr(dot + 1)});
     TORCH_INTERNAL_ASSERT(op.has_value(), "no aten operation is called ", row_name);
+    TORCH_INTERNAL_ASSERT(
+        !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+            op->hasKernelForDispatchKey(c10::DispatchKey::Autograd),
+        row_name, " is composed of other operations: a kernel would cut its gradient");
     if (!done.insert(short_name(*op)).second) {
       continue;
     }

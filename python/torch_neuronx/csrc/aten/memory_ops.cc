@@ -2,7 +2,9 @@
 // Operations that make, view, move and copy tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/_copy_from_native.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
@@ -10,6 +12,7 @@
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
@@ -150,7 +153,7 @@ void copy_to_device(const at::Tensor& source, const at::Tensor& target) {
   if (is_dense(layout)) {
     at::Tensor staged = source;
     if (source.scalar_type() != target.scalar_type() || source.strides() != target.strides() ||
-        source.is_conj() || source.is_neg()) {
+        !is_dense(layout_of(source))) {
       staged = at::empty_strided(target.sizes(), target.strides(),
                                  at::TensorOptions().dtype(target.scalar_type()).device(at::kCPU));
       staged.copy_(source);
@@ -172,8 +175,8 @@ void copy_to_host(const at::Tensor& source, const at::Tensor& target) {
     copy_on_device(source, dense);
   }
   synchronize(source.device().index());
-  const bool direct = dense.scalar_type() == target.scalar_type() &&
-                      dense.strides() == target.strides() && !target.is_conj() && !target.is_neg();
+  const bool direct =
+      dense.scalar_type() == target.scalar_type() && dense.strides() == target.strides();
   const at::Tensor host =
       direct ? target
              : at::empty_strided(dense.sizes(), dense.strides(),
@@ -185,6 +188,12 @@ void copy_to_host(const at::Tensor& source, const at::Tensor& target) {
   }
 }
 
+// The same memory without the mark that says "conjugate (negate) what is here".
+at::Tensor unmarked(const at::Tensor& tensor) {
+  at::Tensor plain = tensor.is_neg() ? at::_neg_view(tensor) : tensor;
+  return plain.is_conj() ? at::_conj(plain) : plain;
+}
+
 // `target` has the sizes of `source`, stretched if need be.
 void copy_any(const at::Tensor& source, const at::Tensor& target) {
   if (target.numel() == 0 || source.is_same(target)) {
@@ -192,32 +201,44 @@ void copy_any(const at::Tensor& source, const at::Tensor& target) {
   }
   const bool from_device = source.device().type() == kDevice;
   const bool to_device = target.device().type() == kDevice;
-  if (from_device && to_device && source.device() == target.device()) {
-    const bool simple = type_of(source.scalar_type()) && type_of(target.scalar_type()) &&
-                        !source.is_neg() && !source.is_conj() && !target.is_neg() &&
-                        !target.is_conj();
-    if (!simple) {  // complex numbers: through the host
-      const at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
-      copy_any(source.resolve_conj().resolve_neg(), host);
-      copy_any(host, target);
-      return;
-    }
-    if (overlap(source, target)) {
-      const at::Tensor staged =
-          contiguous_on(source.device().index(), source.sizes(), source.scalar_type());
-      copy_on_device(source, staged);
-      copy_on_device(staged, target);
-      return;
-    }
-    copy_on_device(source, target);
-  } else if (from_device && to_device) {  // another core
-    const at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
-    copy_to_host(source, host);
-    copy_to_device(host, target);
-  } else if (to_device) {
-    copy_to_device(source, target);
+  const at::Tensor from = unmarked(source);
+  const at::Tensor to = unmarked(target);
+  if (source.is_conj() != target.is_conj() || source.is_neg() != target.is_neg() ||
+      source.is_complex() != target.is_complex() ||
+      (source.is_complex() && source.scalar_type() != target.scalar_type())) {
+    // The host changes what is in memory.
+    at::Tensor host = at::empty(source.sizes(), source.options().device(at::kCPU));
+    copy_any(from, host);
+    host = source.is_conj() ? at::_conj(host) : host;
+    host = source.is_neg() ? at::_neg_view(host) : host;
+    at::Tensor changed = at::empty(target.sizes(), target.options().device(at::kCPU));
+    changed = target.is_conj() ? at::_conj(changed) : changed;
+    changed = target.is_neg() ? at::_neg_view(changed) : changed;
+    changed.copy_(host);
+    copy_any(unmarked(changed), to);
+    return;
+  }
+  if (from.is_complex()) {
+    copy_any(at::view_as_real(from), at::view_as_real(to));
+    return;
+  }
+  if (!from_device && !to_device) {
+    to.copy_(from);
+  } else if (!from_device) {
+    copy_to_device(from, to);
+  } else if (!to_device) {
+    copy_to_host(from, to);
+  } else if (source.device() != target.device()) {
+    const at::Tensor host = at::empty(from.sizes(), from.options().device(at::kCPU));
+    copy_to_host(from, host);
+    copy_to_device(host, to);
+  } else if (overlap(from, to)) {
+    const at::Tensor staged =
+        contiguous_on(from.device().index(), from.sizes(), from.scalar_type());
+    copy_on_device(from, staged);
+    copy_on_device(staged, to);
   } else {
-    copy_to_host(source, target);
+    copy_on_device(from, to);
   }
 }
 
@@ -228,7 +249,9 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool /*
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
-  target.resize_(source.sizes());
+  if (!target.sizes().equals(source.sizes())) {
+    target.resize_(source.sizes());
+  }
   return copy_from(source, target, false);
 }
 
@@ -242,6 +265,9 @@ at::Scalar local_scalar_dense(const at::Tensor& tensor) {
 
 const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef sizes,
                          std::optional<at::MemoryFormat> format) {
+  if (self.sizes().equals(sizes) && !format.has_value()) {
+    return self;  // the strides stay, as on the CPU
+  }
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
   if (format.has_value()) {
@@ -305,6 +331,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_", TORCH_FN(set_empty));
   m.impl("is_set_to", TORCH_FN(is_set_to));
   m.impl("record_stream", TORCH_FN(record_stream));
+}
+
+// Without these torch resolves the mark by a clone, which is a copy, and so on for ever.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace tnx

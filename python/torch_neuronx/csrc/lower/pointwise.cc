@@ -152,7 +152,6 @@ TNX_BINARY("mul.Tensor", call.out().type == kPred ? "and" : "multiply")
 TNX_BINARY("mul.Scalar", call.out().type == kPred ? "and" : "multiply")
 TNX_BINARY("div.Tensor", "divide")
 TNX_BINARY("div.Scalar", "divide")
-TNX_BINARY("true_divide.Tensor", "divide")
 TNX_BINARY("maximum", call.out().type == kPred ? "or" : "maximum")
 TNX_BINARY("minimum", call.out().type == kPred ? "and" : "minimum")
 TNX_BINARY("atan2", "atan2")
@@ -286,7 +285,6 @@ TNX_UNARY("tanh", "tanh")
 TNX_UNARY("sigmoid", "logistic")
 TNX_UNARY("erf", "erf")
 TNX_UNARY("neg", "negate")
-TNX_UNARY("positive", "copy")
 
 namespace {
 
@@ -366,10 +364,6 @@ TNX_LOWER("isinf", {
     return {g.full(kPred, x.dims, 0)};
   }
   return {g.logical_not(g.binary("or", g.is_finite(x), g.is_nan(x)))};
-})
-TNX_LOWER("isfinite", {
-  const Value& x = call.tensor(0);
-  return {is_float(x.type) ? g.is_finite(x) : g.full(kPred, x.dims, 1)};
 })
 TNX_LOWER("signbit", {
   const Value& x = call.tensor(0);
