@@ -10,7 +10,7 @@ PYTHON := $(VENV)/bin/python
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: help demo test test-all stage bench lint fuzz build clean
+.PHONY: help demo test test-all stage wheel bench lint fuzz build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ test-all: ## the tests with the slow ones, sanitizers and fuzzing
 	@tests/run --preset $(PRESET) --python $(PYTHON) --jobs $(JOBS) --all
 	@tests/sanitize asan tsan clang-tsa
 	@tests/fuzz/run --seconds 1800
+
+wheel: stage ## the PyTorch backend as a wheel in build/dist
+	@$(PYTHON) packaging/make_wheel.py --stage $(STAGE) --out build/dist
 
 bench: ## measure against the peers; ratios go to the terminal and build/bench.json
 	@packaging/install-deps bench
