@@ -60,8 +60,44 @@ uint64_t* keep_few(const uint64_t* items, uint64_t* list, int64_t n, int64_t kep
   return list;
 }
 
+bool any_below(const uint32_t* word, int64_t n, uint32_t limit) {
+  uint32_t found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    found |= static_cast<uint32_t>(word[i] < limit);
+  }
+  return found != 0;
+}
+
+// keep_few() where the key is one word: of equal keys the earlier position is first, so only a
+// smaller key enters a full list. `list` has room for kept keys.
+void keep_few_words(const uint32_t* word, int64_t n, int64_t kept, uint32_t* list,
+                    uint32_t* order) {
+  constexpr int64_t kStretch = 64;
+  int64_t count = 0;
+  for (int64_t begin = 0; begin < n; begin += kStretch) {
+    const int64_t end = std::min(begin + kStretch, n);
+    if (count == kept && !any_below(word + begin, end - begin, list[kept - 1])) {
+      continue;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      if (count == kept && word[i] >= list[kept - 1]) {
+        continue;
+      }
+      int64_t at = count < kept ? count++ : kept - 1;
+      for (; at > 0 && list[at - 1] > word[i]; --at) {
+        list[at] = list[at - 1];
+        order[at] = order[at - 1];
+      }
+      list[at] = word[i];
+      order[at] = static_cast<uint32_t>(i);
+    }
+  }
+}
+
+bool keeps_few(int64_t n, int64_t kept) { return kept > 0 && kept <= kFewKept && kept < n / 8; }
+
 uint64_t* sort_items(uint64_t* items, uint64_t* spare, int64_t n, int64_t kept) {
-  if (kept > 0 && kept <= kFewKept && kept < n / 8) {
+  if (keeps_few(n, kept)) {
     return keep_few(items, spare, n, kept);
   }
   if (kept < n / 8) {
@@ -80,6 +116,10 @@ uint64_t* sort_items(uint64_t* items, uint64_t* spare, int64_t n, int64_t kept) 
 
 void order_by_words(std::span<const uint32_t* const> words, int64_t n, int64_t kept,
                     const OrderScratch& scratch, uint32_t* order) {
+  if (words.size() == 1 && keeps_few(n, kept)) {
+    keep_few_words(words[0], n, kept, scratch.next, order);
+    return;
+  }
   bool ordered = false;  // `order` holds what the words so far say
   for (size_t w = words.size(); w-- > 0;) {
     const uint32_t* word = words[w];

@@ -252,7 +252,8 @@ TEST(RowOrder, KeepsOnlyTheFirstElements) {
   std::vector<uint32_t> next(word.size());
   std::vector<uint32_t> order(word.size());
   const uint32_t* const words[] = {word.data()};
-  for (const int64_t kept : {int64_t{1}, int64_t{7}, int64_t{499}, int64_t{501}, int64_t{4000}}) {
+  for (const int64_t kept :
+       {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{499}, int64_t{501}, int64_t{4000}}) {
     order_by_words(words, 4000, kept, {items.data(), spare.data(), next.data()}, order.data());
     EXPECT_TRUE(std::equal(order.begin(), order.begin() + kept, want.begin())) << kept;
   }

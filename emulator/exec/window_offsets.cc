@@ -13,16 +13,24 @@ namespace {
 template <class Load>
 void offsets_by(const IndexShape& shape, const std::byte* vectors, int64_t step, int64_t next,
                 size_t n, OutOfRange mode, int64_t* offsets, const Load& load) {
-  std::fill_n(offsets, n, 0);
+  std::fill_n(offsets, shape.start_strides.empty() ? n : 0, 0);
   for (size_t i = 0; i < shape.start_strides.size(); ++i) {
     const int64_t stride = shape.start_strides[i];
     const int64_t limit = shape.start_limits[i];
     const std::byte* at = vectors + static_cast<int64_t>(i) * next;
-    for (size_t v = 0; v < n; ++v, at += step) {
-      const int64_t index = load(at);
-      if (mode == OutOfRange::kClamp) {
-        offsets[v] += clamp_index(index, limit) * stride;
-      } else {
+    if (mode == OutOfRange::kClamp) {
+      for (size_t v = 0; v < n; ++v) {
+        const int64_t index = load(at + static_cast<int64_t>(v) * step);
+        offsets[v] = (i == 0 ? 0 : offsets[v]) + clamp_index(index, limit) * stride;
+      }
+    } else if (i == 0) {
+      for (size_t v = 0; v < n; ++v) {
+        const int64_t index = load(at + static_cast<int64_t>(v) * step);
+        offsets[v] = index < 0 || index > limit ? kOutside : index * stride;
+      }
+    } else {
+      for (size_t v = 0; v < n; ++v) {
+        const int64_t index = load(at + static_cast<int64_t>(v) * step);
         const bool outside = index < 0 || index > limit || offsets[v] == kOutside;
         offsets[v] = outside ? kOutside : offsets[v] + index * stride;
       }
