@@ -54,33 +54,59 @@ def close(device: Any, cpu: Any, **tolerance: float) -> None:
         )
 
 
-def agree(function: Callable, *args: Any, allow: tuple[str, ...] = (), **tolerance: float) -> None:
+def _widened(tree: Any, dtype: torch.dtype) -> Any:
+    def widen(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dtype != dtype:
+            return x
+        return x.detach().float().requires_grad_(x.requires_grad)
+
+    return tree_map(widen, tree)
+
+
+def _narrowed(tree: Any, like: Any) -> list[torch.Tensor]:
+    """float32 results as the device's type, which rounds once."""
+    pairs = zip(_tensors(tree), _tensors(like), strict=True)
+    return [y.detach().to(x.dtype) if y.is_floating_point() else y for y, x in pairs]
+
+
+def agree(
+    function: Callable,
+    *args: Any,
+    allow: tuple[str, ...] = (),
+    rounded_once: torch.dtype | None = None,
+    **tolerance: float,
+) -> None:
     """function(*args) on the CPU and on the device give the same, gradients included, and nothing
-    but `allow` falls back."""
+    but `allow` falls back. `rounded_once`: arguments of that type are float32 on the CPU, whose
+    kernels round intermediate results where the device doesn't."""
     device_args = to_device(args)
+    if rounded_once is not None:
+        args = _widened(args, rounded_once)
     on_cpu = function(*args)
     torch_neuronx.clear_op_tracking()
     on_device = function(*device_args)
     pairs = list(zip(_tensors(on_cpu), _tensors(on_device), strict=True))
     wanted = [x for x in _tensors(args) if x.requires_grad]
     derived = bool(wanted) and any(y.requires_grad for y, _ in pairs)
+    cpu_grads, device_grads = (), ()
     if derived:
-        seeds = [torch.rand_like(y, dtype=torch.float32).to(y.dtype) for y, _ in pairs]
-        cpu_roots = [(y, s) for (y, _), s in zip(pairs, seeds, strict=True) if y.requires_grad]
-        device_roots = [
-            (x, s.to(DEVICE)) for (_, x), s in zip(pairs, seeds, strict=True) if x.requires_grad
-        ]
+        seeds = [torch.rand_like(y, dtype=torch.float32).to(x.dtype) for y, x in pairs]
+        roots = [(y, x, s) for (y, x), s in zip(pairs, seeds, strict=True) if y.requires_grad]
         cpu_grads = torch.autograd.grad(
-            [y for y, _ in cpu_roots], wanted, [s for _, s in cpu_roots], allow_unused=True
+            [y for y, _, _ in roots],
+            wanted,
+            [s.to(y.dtype) for y, _, s in roots],
+            allow_unused=True,
         )
         device_grads = torch.autograd.grad(
-            [x for x, _ in device_roots],
+            [x for _, x, _ in roots],
             [x for x in _tensors(device_args) if x.requires_grad],
-            [s for _, s in device_roots],
+            [s.to(DEVICE) for _, _, s in roots],
             allow_unused=True,
         )
     fell = [op for op in torch_neuronx.get_fallback_ops() if op not in allow]
     assert fell == []
+    if rounded_once is not None:
+        on_cpu, cpu_grads = _narrowed(on_cpu, on_device), _narrowed(cpu_grads, device_grads)
     close(on_device, on_cpu, **tolerance)
-    if derived:
-        close(device_grads, cpu_grads, **tolerance)
+    close(device_grads, cpu_grads, **tolerance)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from compare import agree
+from compare import agree, close
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 REDUCTIONS = ["none", "mean", "sum"]
@@ -150,3 +150,110 @@ def test_xlogy_and_logit() -> None:
     )
     inside = torch.tensor([0.1, 0.5, 0.9]).requires_grad_()
     agree(lambda x: (x.logit(), x.logit(0.2)), inside)
+
+
+# ---- normalisation ----
+
+
+def normalised(function: Callable, dtype: torch.dtype, *args: object) -> None:
+    # The CPU keeps statistics of bfloat16 inputs in bfloat16; the device in float32.
+    narrow = dtype in (torch.bfloat16, torch.float16)
+    agree(
+        function,
+        *args,
+        rounded_once=dtype if narrow else None,
+        rtol=1e-2 if narrow else 1e-4,
+        atol=2e-2 if narrow else 1e-5,
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("affine", [True, False])
+def test_layer_norm(dtype: torch.dtype, affine: bool) -> None:
+    x = sample(dtype, 3, 4, 5)
+    weight, bias = (sample(dtype, 4, 5), sample(dtype, 4, 5)) if affine else (None, None)
+    normalised(lambda x, w, b: F.layer_norm(x, (4, 5), w, b), dtype, x, weight, bias)
+    normalised(lambda x: F.layer_norm(x.transpose(0, 1), (5,), eps=0.1), dtype, x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rms_norm(dtype: torch.dtype) -> None:
+    x, weight = sample(dtype, 3, 4, 5), sample(dtype, 5)
+    normalised(lambda x, w: F.rms_norm(x, (5,), w, eps=1e-5), dtype, x, weight)
+    normalised(lambda x: F.rms_norm(x, (4, 5), eps=1e-3), dtype, x)
+
+
+def test_fused_rms_norm() -> None:
+    x, weight = sample(torch.float32, 3, 4, 5), sample(torch.float32, 5)
+    agree(lambda x, w: torch._fused_rms_norm(x, (5,), w, 1e-5)[0], x, weight)
+    agree(lambda x: torch._fused_rms_norm(x, (4, 5), None, None)[0], x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("groups", [1, 3, 6])
+def test_group_norm(dtype: torch.dtype, groups: int) -> None:
+    x, weight, bias = sample(dtype, 2, 6, 3, 5), sample(dtype, 6), sample(dtype, 6)
+    normalised(lambda x, w, b: F.group_norm(x, groups, w, b), dtype, x, weight, bias)
+    normalised(lambda x: F.group_norm(x, groups), dtype, x)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4, 3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_batch_norm_in_training_and_evaluation(
+    shape: tuple[int, ...], affine: bool, dtype: torch.dtype
+) -> None:
+    x = sample(dtype, *shape)
+    weight, bias = (sample(dtype, 3), sample(dtype, 3)) if affine else (None, None)
+
+    def run(x: torch.Tensor, w: torch.Tensor | None, b: torch.Tensor | None) -> object:
+        mean = torch.zeros(3, device=x.device)
+        variance = torch.ones(3, device=x.device)
+        once = F.batch_norm(x, mean, variance, w, b, training=True, momentum=0.3)
+        after = F.batch_norm(x, mean, variance, w, b, training=False)
+        alone = F.batch_norm(x, None, None, w, b, training=True)
+        return once, after, alone, mean, variance
+
+    normalised(run, dtype, x, weight, bias)
+
+
+def test_modules_of_batch_norm_agree_over_steps() -> None:
+    torch.manual_seed(1)
+    cpu = torch.nn.BatchNorm1d(4)
+    device = torch.nn.BatchNorm1d(4).to("neuron")
+    for _ in range(3):
+        x = torch.randn(6, 4) * 2 + 1
+        cpu(x), device(x.to("neuron"))
+    cpu.eval(), device.eval()
+    close(device(x.to("neuron")), cpu(x))
+    for ours, theirs in zip(device.buffers(), cpu.buffers(), strict=True):
+        close(ours, theirs)
+
+
+def test_instance_norm() -> None:
+    x = sample(torch.float32, 2, 3, 4, 5)
+    normalised(lambda x: F.instance_norm(x), torch.float32, x)
+
+
+# ---- embedding ----
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("by_frequency", [False, True])
+def test_embedding(dtype: torch.dtype, by_frequency: bool) -> None:
+    index = torch.tensor([[1, 4, 1], [0, 2, 1]])
+    for of_type in (torch.int64, torch.int32):
+        agree(
+            lambda w, i: F.embedding(i, w, padding_idx=4, scale_grad_by_freq=by_frequency),
+            sample(dtype, 5, 3),
+            index.to(of_type),
+        )
+
+
+def test_embedding_of_nothing_and_of_one() -> None:
+    weight = sample(torch.float32, 5, 3)
+    agree(lambda w, i: F.embedding(i, w), weight, torch.zeros(0, 2, dtype=torch.int64))
+    agree(lambda w, i: F.embedding(i, w), weight, torch.tensor(3))
+    agree(
+        lambda w, i: F.embedding(i[:, 1], w[1:].t().contiguous()), weight, torch.ones(2, 3).long()
+    )

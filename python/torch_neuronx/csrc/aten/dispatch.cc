@@ -237,6 +237,7 @@ class Kernel final : public c10::OperatorKernel {
       Dims strides;
     };
     std::vector<Out> outs;
+    std::vector<int64_t> integers;     // results that are no tensors
     std::unique_ptr<Program> program;  // null: nothing to compute
     std::string unsupported;           // why the CPU does it
     // In the scalar buffer: s64 numbers, the generator's state, f32 numbers.
@@ -496,10 +497,15 @@ class Kernel final : public c10::OperatorKernel {
     return value;
   }
 
+  struct MetaResults {
+    std::vector<at::Tensor> tensors;
+    std::vector<int64_t> integers;
+  };
+
   // Types and shapes of the results; checks the arguments with torch's own messages. Nothing where
   // torch has no meta kernel.
-  static std::optional<std::vector<at::Tensor>> meta_results(const c10::OperatorHandle& op,
-                                                             const Stack& stack) {
+  static std::optional<MetaResults> meta_results(const c10::OperatorHandle& op,
+                                                 const Stack& stack) {
     const size_t n = op.schema().arguments().size();
     Stack meta;
     for (size_t i = stack.size() - n; i < stack.size(); ++i) {
@@ -511,16 +517,18 @@ class Kernel final : public c10::OperatorKernel {
     } catch (const c10::NotImplementedError&) {
       return std::nullopt;
     }
-    std::vector<at::Tensor> results;
+    MetaResults results;
     const auto collect = [&](const c10::IValue& value) {
       if (value.isTensor()) {
-        results.push_back(value.toTensor());
+        results.tensors.push_back(value.toTensor());
       } else if (value.isTensorList()) {
         for (const at::Tensor& tensor : value.toTensorList()) {
-          results.push_back(tensor);
+          results.tensors.push_back(tensor);
         }
       } else if (value.isNone()) {
-        results.emplace_back();
+        results.tensors.emplace_back();
+      } else if (value.isInt()) {
+        results.integers.push_back(value.toInt());
       }
     };
     for (const c10::IValue& value : meta) {
@@ -537,9 +545,12 @@ class Kernel final : public c10::OperatorKernel {
     return results;
   }
 
-  // Input numbers of the arguments that are written, in the order of the results.
-  static std::vector<int> written_inputs(const c10::OperatorHandle& op, const Parsed& parsed) {
+  // Input numbers of the arguments that are the results, in their order.
+  std::vector<int> written_inputs(const c10::OperatorHandle& op, const Parsed& parsed) const {
     std::vector<int> written;
+    if (!row_.writes.empty()) {
+      return written;  // those come after the results
+    }
     const auto& arguments = op.schema().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       const auto* alias = arguments[i].alias_info();
@@ -599,29 +610,35 @@ class Kernel final : public c10::OperatorKernel {
   }
 
   void build_plan(const c10::OperatorHandle& op, const Stack& stack, const Parsed& parsed,
-                  const std::optional<std::vector<at::Tensor>>& metas, Plan& plan) const {
+                  const std::optional<MetaResults>& metas, Plan& plan) const {
     const std::vector<int> written = written_inputs(op, parsed);
     std::vector<Meta> outs;
     bool any = false;
     if (!metas && !row_.own_shapes && written.empty()) {
       throw Unsupported("no meta kernel");
     }
-    const size_t count = metas ? metas->size() : written.size();
+    if (metas) {
+      plan.integers = metas->integers;
+    }
+    const auto add_written = [&](int use, Plan::Out& out, Meta& meta) {
+      out.written = use;
+      if (use >= 0) {
+        const Input& input = parsed.inputs[static_cast<size_t>(use)];
+        out.type = input.tensor.scalar_type();
+        meta = {input.type, input.layout.sizes};
+        any = true;
+      } else {
+        out.defined = false;  // no elements: nothing to write
+      }
+    };
+    const size_t count = metas ? metas->tensors.size() : written.size();
     for (size_t i = 0; i < count; ++i) {
       Plan::Out out;
       Meta meta;
       if (i < written.size()) {
-        out.written = written[i];
-        if (written[i] >= 0) {
-          const Input& input = parsed.inputs[static_cast<size_t>(written[i])];
-          out.type = input.tensor.scalar_type();
-          meta = {input.type, input.layout.sizes};
-          any = true;
-        } else {
-          out.defined = false;  // no elements: nothing to write
-        }
+        add_written(written[i], out, meta);
       } else {
-        const at::Tensor& tensor = (*metas)[i];
+        const at::Tensor& tensor = metas->tensors[i];
         out.defined = tensor.defined();
         if (out.defined) {
           out.type = tensor.scalar_type();
@@ -638,6 +655,13 @@ class Kernel final : public c10::OperatorKernel {
       }
       plan.outs.push_back(std::move(out));
       outs.push_back(std::move(meta));
+    }
+    for (const int position : row_.writes) {
+      for (const int use : parsed.uses[static_cast<size_t>(position)]) {
+        if (use != -1) {
+          add_written(use, plan.outs.emplace_back(), outs.emplace_back());
+        }
+      }
     }
     tell_of_f64(parsed, outs);
     if (any || row_.own_shapes) {
@@ -916,7 +940,7 @@ class Kernel final : public c10::OperatorKernel {
       const Plan::Out& out = plan.outs[i];
       if (out.written >= 0) {
         targets[i] = parsed.inputs[static_cast<size_t>(out.written)].tensor;
-      } else if (out.defined && !is_inplace(op)) {
+      } else if (out.defined && (!row_.writes.empty() || !is_inplace(op))) {
         targets[i] = empty_on(parsed.device, out.sizes, out.strides, out.type);
       }
     }
@@ -995,6 +1019,7 @@ class Kernel final : public c10::OperatorKernel {
     const size_t n = schema.arguments().size();
     std::vector<c10::IValue> results;
     size_t next = 0;
+    size_t next_integer = 0;
     for (size_t r = 0; r < schema.returns().size(); ++r) {
       const c10::Argument& ret = schema.returns()[r];
       if (ret.alias_info() != nullptr) {  // an argument that was written
@@ -1014,9 +1039,12 @@ class Kernel final : public c10::OperatorKernel {
         results.emplace_back(list);
         continue;
       }
+      if (ret.type()->kind() == c10::TypeKind::IntType) {  // a SymInt's type too
+        results.emplace_back(plan.integers.at(next_integer++));
+        continue;
+      }
       results.emplace_back(targets[next++]);
     }
-    static_cast<void>(plan);
     torch::jit::drop(*stack, n);
     for (c10::IValue& value : results) {
       stack->push_back(std::move(value));

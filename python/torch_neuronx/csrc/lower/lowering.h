@@ -110,6 +110,10 @@ struct Row {
   int draws = 1;
   // The results' shapes are those of the values returned: there is no meta kernel.
   bool own_shapes = false;
+  // Positions of tensors that are written beside the results, whatever the schema says (running
+  // statistics). Their new values follow the results; Value{} leaves one as it is, and one that is
+  // not given is left out.
+  std::vector<int> writes{};
   bool own_device_indices = false;  // CPU tensors among the arguments are moved, as for indices
   // Position of a list of indices: masks in it become whole numbers before the call is parsed.
   int index_list = -1;
