@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The main job, end to end: see an emulated Trainium, compile two JAX programs for it, train on it.
+# The main job, end to end: train three PyTorch models on an emulated Trainium and on the CPU with one
+# script; then the same machine from C: compile two JAX programs for it, train on it.
 #   examples/demo.sh [--stage build/stage] [--python .venv/bin/python] [--out build/demo]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -34,7 +35,15 @@ title "1. The emulated machine ($OPENNRT_EMULATE)"
 opennrt-machine create "$OPENNRT_EMULATE" > "$out/machine.log" 2>&1 || { cat "$out/machine.log" >&2; exit 1; }
 neuron-ls
 
-title "2. Compile two programs lowered from JAX"
+title "2. PyTorch: the same script on the CPU and on device neuron"
+PYTHONPATH=$stage/python "$python" -W ignore "$root/examples/train_same_script.py" --device neuron \
+  --compare --out "$out" 2> "$out/train_same_script.log" || {
+  cat "$out/train_same_script.log" >&2
+  echo "demo.sh: the PyTorch models did not train as on the CPU" >&2
+  exit 1
+}
+
+title "3. Compile two programs lowered from JAX"
 for program in train_step predict; do
   neuronx-cc compile "$digits/$program.pb" --framework XLA --target trn2 \
     --output "$out/$program.neff" --logfile "$out/neuronx-cc.log" > /dev/null
@@ -43,7 +52,7 @@ for program in train_step predict; do
 done
 cc -O2 -I"$stage/include" "$root/examples/train_digits.c" -o "$out/train_digits" -L"$stage/lib" -lnrt -lz -lm -ldl
 
-title "3. Train on one emulated core"
+title "4. Train on one emulated core"
 status=0
 "$out/train_digits" "$out/train_step.neff" "$out/predict.neff" "$digits/digits.csv.gz" \
   "$digits/curve.csv" "$out/curve.csv" > "$out/train.log" || status=$?
@@ -54,4 +63,4 @@ cat "$out/train.log"
 
 title "Summary"
 grep -E '^(largest|test digits|device time|wall time)' "$out/train.log" | sed 's/^/  /'
-echo "  learning curve: $out/learning_curve.png"
+echo "  learning curves: $out/training.png (PyTorch), $out/learning_curve.png (C)"
