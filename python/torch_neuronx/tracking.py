@@ -4,10 +4,12 @@
 import atexit
 import os
 import sys
+import time
 from dataclasses import dataclass
 
 from torch_neuronx import _C
 
+_start = time.monotonic()
 _MODES = {"warn": 0, "silent": 1, "error": 2}
 
 
@@ -20,6 +22,7 @@ class FallbackOp:
     nbytes: int
     seconds: float
     reason: str
+    source: str  # "file:line" that first called it; empty where no Python did
 
 
 def get_executed_ops() -> list[str]:
@@ -33,7 +36,9 @@ def get_fallback_ops() -> list[str]:
 
 
 def clear_op_tracking() -> None:
-    """Forgets what ran, and which warnings were given."""
+    """Forgets what ran, and which warnings were given; shares of time count from here."""
+    global _start
+    _start = time.monotonic()
     _C.clear_op_counts()
 
 
@@ -49,7 +54,12 @@ def fallbacks() -> list[FallbackOp]:
     """Operations that ran on the CPU, the most expensive first."""
     rows = [
         FallbackOp(
-            r["name"], r["fallback"], r["fallback_bytes"], r["fallback_seconds"], r["reason"]
+            r["name"],
+            r["fallback"],
+            r["fallback_bytes"],
+            r["fallback_seconds"],
+            r["reason"],
+            r["source"],
         )
         for r in _C.op_counts()
         if r["fallback"] > 0
@@ -62,16 +72,32 @@ def fallback_report() -> str:
     rows = fallbacks()
     if not rows:
         return "No operation fell back to the CPU."
-    lines = [f"{'operation':48}{'calls':>8}{'bytes':>14}{'seconds':>10}  reason"]
+    share = 100 / max(time.monotonic() - _start, 1e-9)
+    lines = [
+        f"{'operation':44}{'calls':>8}{'bytes':>14}{'seconds':>9}{'time':>7}  why, where first"
+    ]
     lines += [
-        f"{row.name:48}{row.calls:8}{row.nbytes:14,}{row.seconds:10.3f}  {row.reason}"
+        f"{row.name:44}{row.calls:8}{row.nbytes:14,}{row.seconds:9.3f}"
+        f"{row.seconds * share:6.1f}%  {row.reason}{', ' + row.source if row.source else ''}"
         for row in rows
     ]
     return "\n".join(lines)
 
 
+def _source() -> str:
+    """Innermost Python line outside of torch and this package."""
+    frame = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module not in ("torch", "torch_neuronx"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
 def configure() -> None:
     """Takes the mode and the wish for a report at exit from the environment."""
+    _C.set_source_hook(_source)
     mode = os.environ.get("TORCH_NEURONX_FALLBACK", "warn")
     set_fallback_mode(mode if mode in _MODES else "warn")
     if os.environ.get("TORCH_NEURONX_FALLBACK_REPORT", "0") not in ("", "0"):

@@ -164,7 +164,8 @@ def test_tracking_tells_device_from_fallback() -> None:
         torch.digamma(x)
     assert "aten::add.Tensor" in torch_neuronx.get_executed_ops()
     assert torch_neuronx.get_fallback_ops() == ["aten::digamma.out"]
-    assert "digamma" in torch_neuronx.fallback_report()
+    report = torch_neuronx.fallback_report()
+    assert "digamma" in report and "test_device.py:" in report and "no lowering" in report
     torch_neuronx.set_fallback_mode("error")
     try:
         with pytest.raises(NotImplementedError, match="digamma"):

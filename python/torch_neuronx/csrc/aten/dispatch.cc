@@ -35,6 +35,7 @@ struct Tracker {
   std::mutex mutex;
   std::unordered_map<std::string, OpCount> counts;
   std::set<std::string> warned;
+  std::function<std::string()> source_hook;
   std::atomic<FallbackMode> mode{FallbackMode::kWarn};
 
   static Tracker& get() {
@@ -77,14 +78,18 @@ void fall_back(const c10::OperatorHandle& op, Stack* stack, const std::string& r
                               " is not implemented on device neuron (", reason,
                               ") and falling back to the CPU is off");
   bool warn = false;
+  bool first = false;
   {
     const std::lock_guard lock(tracker.mutex);
+    first = !tracker.counts.contains(name);
     warn = tracker.warned.insert(name).second && mode == FallbackMode::kWarn;
   }
   if (warn) {
     TORCH_WARN(name, " runs on the CPU (", reason,
                "); torch_neuronx.get_fallback_ops() lists what did");
   }
+  // Without the lock: the hook takes Python's.
+  const std::string source = first && tracker.source_hook ? tracker.source_hook() : "";
   const size_t begin = stack->size() - op.schema().arguments().size();
   const uint64_t in = bytes_of_stack(*stack, begin);
   const auto start = std::chrono::steady_clock::now();
@@ -97,6 +102,9 @@ void fall_back(const c10::OperatorHandle& op, Stack* stack, const std::string& r
   count.fallback_bytes += in + bytes_of_stack(*stack, stack->size() - results);
   count.fallback_seconds += seconds.count();
   count.reason = reason;
+  if (!source.empty()) {
+    count.source = source;
+  }
 }
 
 void fallback_kernel(const c10::OperatorHandle& op, Stack* stack) {
@@ -1247,6 +1255,10 @@ void clear_op_counts() {
   for (Kernel* kernel : kernels()) {
     kernel->native_ = 0;
   }
+}
+
+void set_source_hook(std::function<std::string()> hook) {
+  Tracker::get().source_hook = std::move(hook);
 }
 
 void set_fallback_mode(FallbackMode mode) { Tracker::get().mode = mode; }

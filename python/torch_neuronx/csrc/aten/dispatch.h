@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,13 @@ struct OpCount {
   uint64_t fallback_bytes = 0;  // copied between host and device for it
   double fallback_seconds = 0;
   std::string reason;  // of the last fallback
+  std::string source;  // "file:line" of the Python that first fell back; "" if there was none
 };
 std::vector<OpCount> op_counts();
 void clear_op_counts();
+
+// Who says where in the user's program we are.
+void set_source_hook(std::function<std::string()> hook);
 
 enum class FallbackMode { kWarn, kSilent, kError };
 void set_fallback_mode(FallbackMode mode);

@@ -158,6 +158,7 @@ PyObject* op_counts(PyObject*, PyObject*) {
       put(row, "fallback", PyLong_FromUnsignedLongLong(count.fallback));
       put(row, "fallback_bytes", PyLong_FromUnsignedLongLong(count.fallback_bytes));
       put(row, "fallback_seconds", PyFloat_FromDouble(count.fallback_seconds));
+      put(row, "source", PyUnicode_FromString(count.source.c_str()));
       put(row, "reason", PyUnicode_FromString(count.reason.c_str()));
       PyList_Append(list, row);
       Py_DECREF(row);
@@ -176,6 +177,25 @@ PyObject* set_fallback_mode(PyObject*, PyObject* mode) {
     tnx::set_fallback_mode(static_cast<tnx::FallbackMode>(int_of(mode)));
     return none();
   });
+}
+
+PyObject* set_source_hook(PyObject*, PyObject* hook) {
+  Py_INCREF(hook);  // for the life of the process
+  tnx::set_source_hook([hook] {
+    std::string text;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject* result = PyObject_CallNoArgs(hook);
+    const char* found = result != nullptr ? PyUnicode_AsUTF8(result) : nullptr;
+    if (found != nullptr) {
+      text = found;
+    } else {
+      PyErr_Clear();  // a report without a line is better than none
+    }
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return text;
+  });
+  return none();
 }
 
 PyObject* counters(PyObject*, PyObject*) {
@@ -218,6 +238,7 @@ PyMethodDef methods[] = {
     {"op_counts", op_counts, METH_NOARGS, nullptr},
     {"clear_op_counts", clear_op_counts, METH_NOARGS, nullptr},
     {"set_fallback_mode", set_fallback_mode, METH_O, "0 warn, 1 silent, 2 error"},
+    {"set_source_hook", set_source_hook, METH_O, "A function that gives \"file:line\"."},
     {"counters", counters, METH_NOARGS, nullptr},
     {"library_paths", library_paths, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
