@@ -122,9 +122,7 @@ class EltwiseExecutor final : public Executor {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       bases[inputs_.size() + i] = context.at(outputs_[i]);
     }
-    for (const MicroFill& fill : plan_.fills) {
-      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, block, fill.value);
-    }
+    place_constants(plan_, pointers, block);
     BlockCursor cursor(walk_);
     for (int64_t unit = first; unit < last; ++unit) {
       cursor.seek(unit);

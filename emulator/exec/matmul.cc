@@ -168,10 +168,7 @@ class MatmulExecutor final : public Executor {
     for (size_t i = 0; i < plan_.locations(); ++i) {
       pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
     }
-    for (const MicroFill& fill : plan_.fills) {
-      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, static_cast<size_t>(kBlock),
-                  fill.value);
-    }
+    place_constants(plan_, pointers, static_cast<size_t>(kBlock));
     std::byte* dense = arena + static_cast<size_t>(plan_.buffers) * kBufferStride;
     const int64_t columns = std::min(tile.columns, kBlock);
     const int64_t rows = columns == tile.columns ? std::max<int64_t>(1, kBlock / columns) : 1;

@@ -2,11 +2,14 @@
 #include "emulator/exec/micro_plan.h"
 
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "emulator/exec/executor.h"
 #include "emulator/exec/micro_fusion.h"
 #include "emulator/isa/scalar_value.h"
+#include "runtime/base/mutex.h"
 
 namespace onrt {
 namespace {
@@ -109,6 +112,42 @@ bool depends_on_width(ScalarOp op) {
     default:
       return false;
   }
+}
+
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Blocks of the constants of all programs, made once. Programs with many constants of their own
+// must do without when the shelf is full. Thread-safe.
+class ConstantShelf {
+ public:
+  std::shared_ptr<const void> find(OpKernel fill, uint32_t width, uint64_t value)
+      ONRT_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const std::pair<uint32_t, uint64_t> key(width, value);
+    const auto found = blocks_.find(key);
+    if (found != blocks_.end() || blocks_.size() >= kMost) {
+      return found == blocks_.end() ? nullptr : found->second;
+    }
+    std::shared_ptr<void> block(std::aligned_alloc(64, kBufferStride), FreeMemory());
+    if (block != nullptr) {
+      fill(block.get(), nullptr, nullptr, nullptr, static_cast<size_t>(kBlock), value);
+      blocks_[key] = block;
+    }
+    return block;
+  }
+
+ private:
+  static constexpr size_t kMost = 256;  // 2 MiB
+  Mutex mutex_;
+  std::map<std::pair<uint32_t, uint64_t>, std::shared_ptr<const void>> blocks_
+      ONRT_GUARDED_BY(mutex_);
+};
+
+std::shared_ptr<const void> constant_block(OpKernel fill, uint32_t width, uint64_t value) {
+  static ConstantShelf shelf;
+  return shelf.find(fill, width, value);
 }
 
 class Planner {
@@ -266,8 +305,11 @@ class Planner {
                                                 : new_buffer();
     step.out = location_[reg];
     if (op.op == ScalarOp::kConstant) {
-      plan_.fills.push_back({step.out, kernels_.fill[index_of(register_class(op.type))],
-                             ncx::box_bits(op.type, op.immediate)});
+      const RegisterClass type_class = register_class(op.type);
+      const OpKernel fill = kernels_.fill[index_of(type_class)];
+      const uint64_t value = ncx::box_bits(op.type, op.immediate);
+      plan_.fills.push_back(
+          {step.out, fill, value, constant_block(fill, register_bytes(type_class), value)});
       return;
     }
     if (op.op == ScalarOp::kIota) {
@@ -337,10 +379,6 @@ class Planner {
   std::vector<int> external_result_;  // result that a register is written to directly; -1
   std::vector<uint16_t> location_;
   std::vector<int> free_;
-};
-
-struct FreeMemory {
-  void operator()(void* memory) const { std::free(memory); }
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,10 +26,11 @@ struct MicroStep {
   uint64_t immediate = 0;
 };
 
-struct MicroFill {  // a constant: its location is filled once for all blocks
+struct MicroFill {  // a constant: its location is the same for all blocks
   uint16_t location = 0;
   OpKernel kernel = nullptr;
   uint64_t value = 0;
+  std::shared_ptr<const void> block;  // kBlock registers of the value; null: fill the buffer
 };
 
 struct MicroIota {  // its location is filled for each block with positions along `dimension`
@@ -70,6 +72,18 @@ bool register_is_memory(Dtype dtype);
 // Bytes between two buffers of an arena: not a multiple of 4096, which would make all buffers
 // compete for the same cache sets.
 inline constexpr size_t kBufferStride = static_cast<size_t>(kBlock) * 8 + 192;
+
+// Gives the constants their places in the table, whose entries are buffers so far; n registers
+// each.
+inline void place_constants(const MicroPlan& plan, void** pointers, size_t n) {
+  for (const MicroFill& fill : plan.fills) {
+    if (fill.block != nullptr) {
+      pointers[fill.location] = const_cast<void*>(fill.block.get());  // no step writes it
+    } else {
+      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, n, fill.value);
+    }
+  }
+}
 
 inline void run_steps(const MicroPlan& plan, void* const* pointers, size_t n) {
   for (const MicroStep& step : plan.steps) {

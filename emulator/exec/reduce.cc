@@ -365,10 +365,7 @@ class ReduceExecutor::Worker {
     for (size_t i = 0; i < plan.locations(); ++i) {
       pointers[i] = buffer(first_buffer + std::max(plan.buffer[i], 0));
     }
-    for (const MicroFill& fill : plan.fills) {
-      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, static_cast<size_t>(kBlock),
-                  fill.value);
-    }
+    place_constants(plan, pointers, static_cast<size_t>(kBlock));
   }
 
   static size_t iota_view(std::span<const MicroIota> list, const MicroIota& iota, size_t first) {

@@ -105,10 +105,7 @@ class ScatterExecutor final : public Executor {
     for (size_t i = 0; i < plan_.locations(); ++i) {
       pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
     }
-    for (const MicroFill& fill : plan_.fills) {
-      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, static_cast<size_t>(kBlock),
-                  fill.value);
-    }
+    place_constants(plan_, pointers, static_cast<size_t>(kBlock));
     const IndexShape& shape = shapes_[0];
     const std::byte* indices = context.at(op_.indices);
     const int64_t index_width = dtype_bytes(op_.indices.dtype);

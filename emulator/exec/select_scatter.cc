@@ -151,10 +151,7 @@ class SelectScatterExecutor final : public Executor {
       for (size_t i = 0; i < plan.locations(); ++i) {
         pointers[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
       }
-      for (const MicroFill& fill : plan.fills) {
-        fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, static_cast<size_t>(kBlock),
-                    fill.value);
-      }
+      place_constants(plan, pointers, static_cast<size_t>(kBlock));
     }
 
     size_t reg() const { return index_of(ncx::register_class(e_.type_)); }

@@ -224,10 +224,7 @@ class SortExecutor final : public Executor {
     for (size_t i = 0; i < plan.locations(); ++i) {
       pointers[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
     }
-    for (const MicroFill& fill : plan.fills) {
-      fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr,
-                  static_cast<size_t>(std::min(kBlock, length_)), fill.value);
-    }
+    place_constants(plan, pointers, static_cast<size_t>(std::min(kBlock, length_)));
   }
 
   void order_by_merges(const ExecContext& context, const int64_t* row, Worker& worker,

@@ -34,10 +34,7 @@ CombinerRun::CombinerRun(const WindowCombiner& combiner, std::byte* buffers) : c
   for (size_t i = 0; i < plan.locations(); ++i) {
     pointers_[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
   }
-  for (const MicroFill& fill : plan.fills) {
-    fill.kernel(pointers_[fill.location], nullptr, nullptr, nullptr, static_cast<size_t>(kBlock),
-                fill.value);
-  }
+  place_constants(plan, pointers_, static_cast<size_t>(kBlock));
   for (size_t i = 0; i < combiner.arrays(); ++i) {
     spare_[i] = buffers + (static_cast<size_t>(plan.buffers) + i) * kBufferStride;
   }
