@@ -163,27 +163,48 @@ void fold_extreme(void* out, const void* x, size_t n, size_t rows, int64_t row_s
   }
 }
 
-// out[i] = f(a[i], b[i], c[i]). The rest of a vector is computed in a copy.
+// f of kMany vectors at once from element i on.
+template <int kOperands, size_t kMany, class F>
+[[gnu::always_inline]] inline void map_some(float* o, const float* const* x, size_t i, F f) {
+  constexpr size_t kStep = kVectorFloats;
+  VectorF v[kMany][3] = {};
+#pragma GCC unroll 4
+  for (size_t j = 0; j < kMany; ++j) {
+#pragma GCC unroll 3
+    for (int k = 0; k < kOperands; ++k) {
+      std::memcpy(&v[j][k], x[k] + i + j * kStep, sizeof(VectorF));
+    }
+  }
+#pragma GCC unroll 4
+  for (size_t j = 0; j < kMany; ++j) {
+    v[j][0] = f(v[j]);
+  }
+#pragma GCC unroll 4
+  for (size_t j = 0; j < kMany; ++j) {
+    std::memcpy(o + i + j * kStep, &v[j][0], sizeof(VectorF));
+  }
+}
+
+// out[i] = f(a[i], b[i], c[i]). Several vectors of a function of one operand are in work at once:
+// its steps wait for each other. The rest of a vector is computed in a copy.
 template <int kOperands, class F>
 [[gnu::always_inline]] inline void map_vectors(void* out, const void* a, const void* b,
                                                const void* c, size_t n, F f) {
   constexpr size_t kStep = kVectorFloats;
-  float* o = static_cast<float*>(out);
+  constexpr size_t kMany = kOperands == 1 ? kVectorsAtOnce : 1;
+  auto* o = static_cast<float*>(out);
   const float* x[3] = {static_cast<const float*>(a), static_cast<const float*>(b),
                        static_cast<const float*>(c)};
-  VectorF v[3] = {};
   size_t i = 0;
-  for (; i + kStep <= n; i += kStep) {
-#pragma GCC unroll 3
-    for (int k = 0; k < kOperands; ++k) {
-      std::memcpy(&v[k], x[k] + i, sizeof(VectorF));
-    }
-    const VectorF y = f(v);
-    std::memcpy(o + i, &y, sizeof(y));
+  for (; i + kMany * kStep <= n; i += kMany * kStep) {
+    map_some<kOperands, kMany>(o, x, i, f);
+  }
+  for (; kMany > 1 && i + kStep <= n; i += kStep) {
+    map_some<kOperands, 1>(o, x, i, f);
   }
   if (i < n) {
+    VectorF v[3] = {};
     for (int k = 0; k < kOperands; ++k) {
-      v[k] = VectorF{};
       std::memcpy(&v[k], x[k] + i, (n - i) * sizeof(float));
     }
     const VectorF y = f(v);

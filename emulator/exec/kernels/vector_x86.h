@@ -16,6 +16,7 @@ namespace {
 #ifdef __AVX512F__
 
 inline constexpr int kVectorBytes = 64;
+inline constexpr size_t kVectorsAtOnce = 4;  // of 32 registers
 typedef float VectorF __attribute__((vector_size(64)));
 typedef int32_t VectorI __attribute__((vector_size(64)));
 using VectorMask = __mmask16;
@@ -64,6 +65,7 @@ ONRT_VECTOR VectorF times_power_of_two(VectorF p, VectorF n, VectorI) {
 #else
 
 inline constexpr int kVectorBytes = 32;
+inline constexpr size_t kVectorsAtOnce = 1;  // 16 registers are too few for more
 typedef float VectorF __attribute__((vector_size(32)));
 typedef int32_t VectorI __attribute__((vector_size(32)));
 typedef int32_t VectorMask __attribute__((vector_size(32)));  // all bits of an element or none
