@@ -107,10 +107,10 @@ ENDS = [[4, 9, 16], [0, 16, 16], [1, 2, 16], [16, 16, 16], [5, 5, 16]]
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_grouped_products(ends: list[int]) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_grouped_products(ends: list[int], dtype: torch.dtype) -> None:
     offs = torch.tensor(ends, dtype=torch.int32)
-    a = torch.randn(16, 8).to(torch.bfloat16).requires_grad_()
-    b = torch.randn(3, 8, 24).to(torch.bfloat16).requires_grad_()
+    a, b = sample(dtype, 16, 8), sample(dtype, 3, 8, 24)
     agree(lambda a, b, offs: torch._grouped_mm(a, b, offs=offs), a, b, offs)
     agree(
         lambda a, b, offs: torch._grouped_mm(b.transpose(1, 2), a.t(), offs=offs),
@@ -132,5 +132,10 @@ def test_rows_beyond_the_last_group_are_zero() -> None:
 
 
 def test_shapes_that_do_not_fit_raise() -> None:
+    a, offs = torch.ones(8, 8, device=DEVICE), torch.ones(3, dtype=torch.int32, device=DEVICE)
+    with pytest.raises(RuntimeError, match="contraction dimension"):
+        torch._grouped_mm(a, torch.ones(3, 4, 8, device=DEVICE), offs=offs)
+    with pytest.raises(RuntimeError, match="as many elements"):
+        torch._grouped_mm(a, torch.ones(2, 8, 8, device=DEVICE), offs=offs)
     with pytest.raises(RuntimeError, match="reduction dim"):
         torch.ones(2, 3, device=DEVICE) @ torch.ones(2, 3, device=DEVICE)

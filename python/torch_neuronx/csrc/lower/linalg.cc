@@ -232,16 +232,56 @@ Value products_of_groups(Graph& g, const Value& a, const Value& b, const Value& 
                    g.reshape(blocks.group, {blocks.count, 1}), y, dims);
 }
 
+void expect(bool holds, const std::string& what) {
+  if (!holds) {
+    throw Error("_grouped_mm: " + what);
+  }
+}
+
+// torch's meta kernel knows bfloat16 only, as some GPUs do: these are the checks of the CPU kernel.
+void check_grouped(const Call& call) {
+  const Value& a = call.tensor(0);
+  const Value& b = call.tensor(1);
+  expect(a.rank() == 2 || a.rank() == 3, "mat_a must be 2D or 3D");
+  expect(b.rank() == 2 || b.rank() == 3, "mat_b must be 2D or 3D");
+  expect(a.type == b.type, "mat_a and mat_b must have the same type");
+  expect(a.dims.back() == b.dims[b.dims.size() - 2],
+         "contraction dimension of mat_a and mat_b must match, got " +
+             std::to_string(a.dims.back()) + " and " + std::to_string(b.dims[b.dims.size() - 2]));
+  const bool wanted = a.rank() == 2 || b.rank() == 2;
+  expect(call.has(2) == wanted, "offs must be given for 2D operands and for those only");
+  if (wanted) {
+    const Value& offsets = call.tensor(2);
+    expect(offsets.rank() == 1 && offsets.type == kS32, "offs must be 1D of int32");
+    const int64_t matrices = a.rank() == 3 ? a.dims[0] : b.rank() == 3 ? b.dims[0] : -1;
+    expect(matrices < 0 || offsets.count() == matrices,
+           "offs must have as many elements as there are matrices");
+  } else {
+    expect(a.dims[0] == b.dims[0], "batched operands must have the same batch");
+  }
+}
+
+Dims grouped_dims(const Call& call) {
+  const Value& a = call.tensor(0);
+  const Value& b = call.tensor(1);
+  const int64_t m = a.dims[a.dims.size() - 2];
+  const int64_t n = b.dims.back();
+  if (a.rank() == 2 && b.rank() == 2) {
+    return {call.tensor(2).count(), m, n};
+  }
+  return a.rank() == 3 && b.rank() == 3 ? Dims{a.dims[0], m, n} : Dims{m, n};
+}
+
 Value grouped_product(Graph& g, const Call& call) {
   const Value& a = call.tensor(0);
   const Value& b = call.tensor(1);
+  if (a.count() == 0 || b.count() == 0 || (call.has(2) && call.tensor(2).count() == 0)) {
+    return g.zeros(compute_type(a.type), grouped_dims(call));
+  }
   if (a.rank() == 3 && b.rank() == 3) {
     return matrix_product(g, a, b);
   }
   const Value& offsets = call.tensor(2);
-  if (a.count() == 0 || b.count() == 0) {
-    return g.zeros(compute_type(a.type), call.out().dims);
-  }
   if (a.rank() == 2 && b.rank() == 3) {
     return rows_by_matrices(g, a, b, offsets);
   }
@@ -252,14 +292,29 @@ Value grouped_product(Graph& g, const Call& call) {
   return products_of_groups(g, a, b, offsets);
 }
 
+// The type that out_dtype, a number of torch's ScalarType, names.
+Type type_of_number(int64_t number) {
+  switch (number) {
+    case 5:
+      return kF16;
+    case 6:
+      return kF32;
+    case 15:
+      return kBF16;
+    default:
+      throw Unsupported("_grouped_mm: this out_dtype");
+  }
+}
+
 }  // namespace
 
-TNX_LOWER("_grouped_mm", {  // self, mat2, offs, bias, out_dtype
+TNX_LOWER_ROW("_grouped_mm", (Row{.own_shapes = true}), {  // self, mat2, offs, bias, out_dtype
+  check_grouped(call);
   Value y = grouped_product(g, call);
   if (call.has(3)) {
     y = g.add(y, call.operand(g, 3, y.type));
   }
-  return {y};
+  return {g.convert(y, call.has(4) ? type_of_number(call.integer(4)) : call.tensor(0).type)};
 })
 
 }  // namespace tnx
