@@ -639,7 +639,8 @@ class Kernel final : public c10::OperatorKernel {
         out.defined = false;  // no elements: nothing to write
       }
     };
-    const size_t count = metas ? metas->tensors.size() : written.size();
+    // More is written than returned by _amp_update_scale_.
+    const size_t count = std::max(metas ? metas->tensors.size() : 0, written.size());
     for (size_t i = 0; i < count; ++i) {
       Plan::Out out;
       Meta meta;
@@ -736,7 +737,7 @@ class Kernel final : public c10::OperatorKernel {
       for (const auto& out : outs) {
         plan.draws = std::max(plan.draws, static_cast<uint64_t>(count_of(out.dims)));
       }
-      plan.draws *= static_cast<uint64_t>(row_.draws);
+      plan.draws = std::max(plan.draws * static_cast<uint64_t>(row_.draws), call.drawn());
     }
   }
 

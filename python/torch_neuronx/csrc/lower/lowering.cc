@@ -84,6 +84,40 @@ Value Call::operand(Graph& g, size_t i, Type type) const {
   return is_tensor(i) ? g.convert(tensor(i), type) : scalar(g, i, type);
 }
 
+Value Call::random_bits(Graph& g, Type type, const Dims& dims) const {
+  if (drawn_ > 0) {
+    throw Error(name_ + ": a program draws once");
+  }
+  drawn_ = static_cast<uint64_t>(count_of(dims) * bytes_of(type) / bytes_of(kU32));
+  return g.random_bits(*random_state_, type, dims);
+}
+
+Call Call::element(const std::string& name, size_t e) const {
+  std::vector<Arg> args;
+  std::map<std::pair<size_t, size_t>, int64_t> places;
+  for (size_t i = 0; i < args_.size(); ++i) {
+    size_t from = 0;
+    if (const auto* tensors = std::get_if<std::vector<std::optional<Value>>>(&args_[i])) {
+      const std::optional<Value>& value = tensors->at(e);
+      args.push_back(value ? Arg(*value) : Arg(None{}));
+      from = e;
+    } else if (const auto* numbers = std::get_if<std::vector<Number>>(&args_[i])) {
+      args.emplace_back(numbers->at(e));
+      from = e;
+    } else {
+      args.push_back(args_[i]);
+    }
+    if (const auto at = places_.find({i, from}); at != places_.end()) {
+      places[{i, 0}] = at->second;
+    }
+  }
+  Call call(name, std::move(args), {outs_.at(e)});
+  call.floats_ = floats_;
+  call.ints_ = ints_;
+  call.places_ = std::move(places);
+  return call;
+}
+
 void add_row(std::string_view name, Row row) { table()[std::string(name)] = std::move(row); }
 
 const Row* find_row(std::string_view name) {

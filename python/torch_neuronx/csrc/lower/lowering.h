@@ -76,8 +76,16 @@ class Call {
   // A tensor converted to `type`, or a number as a 0-d value.
   Value operand(Graph& g, size_t i, Type type) const;
 
+  // The call of row `name` that this call of a list operation makes for element e of its lists:
+  // of tensors and of numbers. What is no list is for all.
+  Call element(const std::string& name, size_t e) const;
+
   // For rows that draw random numbers: u64[2], key and counter of the generator.
   const Value& random_state() const { return *random_state_; }
+  // Random bits of u32 or u64; once a program, since the state is the same. The generator's counter
+  // moves on by what is drawn here.
+  Value random_bits(Graph& g, Type type, const Dims& dims) const;
+  uint64_t drawn() const { return drawn_; }
   void set_random_state(Value state) { random_state_ = std::move(state); }
   void set_scalar_inputs(const Value& floats, const Value& ints) {
     floats_ = floats;
@@ -93,6 +101,7 @@ class Call {
   std::vector<Arg> args_;
   std::vector<Meta> outs_;
   std::optional<Value> random_state_;
+  mutable uint64_t drawn_ = 0;  // words of 32 bits
   std::optional<Value> floats_;
   std::optional<Value> ints_;
   std::map<std::pair<size_t, size_t>, int64_t> places_;

@@ -4,16 +4,10 @@
 namespace tnx {
 
 Value scan(Graph& g, const char* opcode, const Value& x, int64_t dim, const Value& init) {
-  const auto at = static_cast<size_t>(dim);
-  Value result = x;
-  for (int64_t step = 1; step < x.dims[at]; step *= 2) {
-    Dims low(x.dims.size(), 0);
-    Dims high(x.dims.size(), 0);
-    low[at] = step;
-    high[at] = -step;
-    result = g.binary(opcode, g.pad(result, init, low, high), result);
-  }
-  return result;
+  std::vector<Window> window(x.dims.size());
+  const int64_t n = x.dims[static_cast<size_t>(dim)];
+  window[static_cast<size_t>(dim)] = {.size = n, .low = n - 1};
+  return g.reduce_window(opcode, x, init, window);
 }
 
 }  // namespace tnx

@@ -6,8 +6,8 @@
 
 namespace tnx {
 
-// result[i] = x[0] op .. op x[i] along dim, in log2(n) steps over the whole array. `init` is the
-// operation's identity, 0-d.
+// result[i] = x[0] op .. op x[i] along dim, `init` is the operation's identity, 0-d.
+// The compiler makes one pass of it.
 Value scan(Graph& g, const char* opcode, const Value& x, int64_t dim, const Value& init);
 
 }  // namespace tnx
