@@ -6,9 +6,11 @@
 #include <ATen/ops/_copy_from_native.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/all.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -308,6 +310,16 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
          self.strides().equals(other.strides());
 }
 
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(),
+              "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+              other.device());
+  if (!self.sizes().equals(other.sizes())) {
+    return false;
+  }
+  return self.numel() == 0 || at::all(at::eq(self, other)).item<bool>();
+}
+
 void record_stream(at::Tensor&, at::Stream) {}  // memory is reused in the order of programs
 
 }  // namespace
@@ -330,6 +342,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Tensor", TORCH_FN(set_source_tensor));
   m.impl("set_", TORCH_FN(set_empty));
   m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("equal", TORCH_FN(equal));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 
