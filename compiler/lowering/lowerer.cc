@@ -56,6 +56,9 @@ Result<Plan> Lowerer::run() {
     tile(flat_, plan_, options_.tile_bytes);
   }
   place_scratch(plan_, options_.fuse);
+  if (options_.fuse && options_.tile_bytes > 0) {
+    tile_small(flat_, plan_, options_.tile_bytes);
+  }
   return std::move(plan_);
 }
 

@@ -183,5 +183,9 @@ void drop_unused(Plan& plan);
 void place_scratch(Plan& plan, bool in_place);
 // Cuts chains of kernels into slices (tile.cc) so that their arrays take about `tile_bytes`.
 void tile(const Flat& flat, Plan& plan, int64_t tile_bytes);
+// Likewise through smaller arrays, several of which are more than a tile together, but not through
+// products, and only if the scratch memory of the plan, which is placed, shrinks by more than a
+// tile: an array that is cut can no longer be made in the memory of another.
+void tile_small(const Flat& flat, Plan& plan, int64_t tile_bytes);
 
 }  // namespace onrt::lowering

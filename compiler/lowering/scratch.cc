@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses in scratch memory: best fit over the buffers' lives.
+// Addresses in scratch memory: best fit over the buffers' lives in the order of kernels, and,
+// unless they are very many, in the order of sizes; the smaller of the two counts.
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <span>
 
 #include "compiler/lowering/lowerer.h"
 #include "compiler/lowering/nesting.h"
@@ -10,6 +13,7 @@ namespace onrt::lowering {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr size_t kMostLives = 2048;  // that are compared with each other
 
 // Free and used ranges of [0, end); the end grows when nothing fits.
 class RangeAllocator {
@@ -73,7 +77,10 @@ class RangeAllocator {
 class ScratchPlacer {
  public:
   explicit ScratchPlacer(Plan& plan)
-      : plan_(plan), last_use_(plan.buffers.size(), -1), placed_(plan.buffers.size(), false) {
+      : plan_(plan),
+        last_use_(plan.buffers.size(), -1),
+        placed_(plan.buffers.size(), false),
+        life_(plan.buffers.size(), -1) {
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
       const auto use = [&](const Window& window) {
         last_use_[static_cast<size_t>(window.buffer)] = static_cast<int64_t>(k);
@@ -98,12 +105,16 @@ class ScratchPlacer {
           take_over(kernel, output.window, static_cast<int64_t>(k));
         }
       }
-      for_each_write(kernel, [&](const Window& window) { place(window.buffer); });
+      for_each_write(kernel,
+                     [&](const Window& window) { place(window.buffer, static_cast<int64_t>(k)); });
       for (const BufferId ended : ends_[k]) {
         release(ended, static_cast<int64_t>(k));
       }
     }
     plan_.scratch_bytes = ranges_.end();
+    if (lives_.size() <= kMostLives) {
+      place_by_size();
+    }
   }
 
  private:
@@ -143,9 +154,66 @@ class ScratchPlacer {
     return std::max<int64_t>((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   }
 
-  void place(BufferId id) {
+  // Memory in use from one kernel to another, by one buffer or several in turn.
+  struct Life {
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t bytes = 0;
+    int64_t offset = 0;
+    std::vector<BufferId> members;
+
+    bool meets(const Life& other) const { return begin <= other.end && other.begin <= end; }
+  };
+  Life& life_of(BufferId id) { return lives_[static_cast<size_t>(life_[static_cast<size_t>(id)])]; }
+
+  // The smallest gap between lives that meet this one, which `placed` has in the order of offsets.
+  static int64_t best_offset(const Life& life, std::span<const Life* const> placed) {
+    int64_t best = -1;
+    int64_t room = INT64_MAX;
+    int64_t free_from = 0;
+    for (const Life* other : placed) {
+      if (life.meets(*other)) {
+        const int64_t gap = other->offset - free_from;
+        if (gap >= life.bytes && gap < room) {
+          best = free_from;
+          room = gap;
+        }
+        free_from = std::max(free_from, other->offset + other->bytes);
+      }
+    }
+    return best < 0 ? free_from : best;
+  }
+
+  void place_by_size() {
+    std::vector<Life*> order;
+    for (Life& life : lives_) {
+      order.push_back(&life);
+    }
+    std::ranges::stable_sort(order, std::greater<>(), [](const Life* life) { return life->bytes; });
+    std::vector<const Life*> placed;
+    int64_t end = 0;
+    for (Life* life : order) {
+      life->offset = best_offset(*life, placed);
+      end = std::max(end, life->offset + life->bytes);
+      placed.insert(std::ranges::upper_bound(placed, life->offset, {}, &Life::offset), life);
+    }
+    if (end >= plan_.scratch_bytes) {
+      return;
+    }
+    plan_.scratch_bytes = end;
+    for (const Life& life : lives_) {
+      for (const BufferId id : life.members) {
+        buffer(id).offset = life.offset;
+      }
+    }
+  }
+
+  void place(BufferId id, int64_t kernel) {
     if (is_scratch(id) && !placed_[static_cast<size_t>(id)]) {
       placed_[static_cast<size_t>(id)] = true;
+      life_[static_cast<size_t>(id)] = static_cast<int64_t>(lives_.size());
+      lives_.push_back(
+          {kernel, static_cast<int64_t>(plan_.kernels.size()), room(buffer(id).bytes), 0, {id}});
       buffer(id).offset = ranges_.allocate(room(buffer(id).bytes));
     }
   }
@@ -154,6 +222,7 @@ class ScratchPlacer {
     const auto i = static_cast<size_t>(id);
     if (is_scratch(id) && placed_[i] && last_use_[i] == kernel) {
       last_use_[i] = -1;  // once
+      life_of(id).end = kernel;
       ranges_.release(buffer(id).offset, room(buffer(id).bytes));
     }
   }
@@ -179,6 +248,8 @@ class ScratchPlacer {
         placed_[static_cast<size_t>(output.buffer)] = true;
         buffer(output.buffer).offset = buffer(input.buffer).offset;
         last_use_[id] = -1;  // its memory lives on
+        life_[static_cast<size_t>(output.buffer)] = life_[id];
+        life_of(output.buffer).members.push_back(output.buffer);
         return;
       }
     }
@@ -188,6 +259,8 @@ class ScratchPlacer {
   std::vector<int64_t> last_use_;
   std::vector<std::vector<BufferId>> ends_;  // by kernel: buffers whose last use it is
   std::vector<bool> placed_;
+  std::vector<int64_t> life_;  // by buffer: its place in lives_; -1: none
+  std::vector<Life> lives_;
   RangeAllocator ranges_;
 };
 

@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kMostTiles = 64;
 constexpr int64_t kLeastProductRows = 32;  // a product cut thinner packs its other side too often
 constexpr size_t kMostKernels = 64;        // of a segment
+// tile_small(): arrays of more than this share of a tile are looked at.
+constexpr int64_t kSeedShare = 8;
 constexpr size_t kMostSliced = ncx::kMaxInstructions / 2;  // kernels of a program with slices
 constexpr int32_t kMostSpan = 512;  // from its first kernel to its last, others included
 
@@ -173,13 +175,15 @@ class Tiler {
     list_users();
   }
 
-  // Segments that don't overlap are cut together: each round looks at all kernels once.
-  void run() {
+  // Cuts for arrays above `least` bytes, through products or not. Segments that don't overlap are
+  // cut together: each round looks at all kernels once.
+  void run(int64_t least, bool products) {
+    products_ = products;
     std::set<BufferId> tried;
     while (true) {
       std::map<int32_t, Segment> chosen;  // by first kernel
       size_t kernels = plan_.kernels.size();
-      for (const BufferId seed : seeds(tried)) {
+      for (const BufferId seed : seeds(least, tried)) {
         auto segment = best_segment(seed);
         if (!segment || slice_of(*segment) >= segment->count ||
             kernels + slices_of(*segment) > kMostSliced) {
@@ -248,12 +252,12 @@ class Tiler {
   }
 
   // Arrays that are worth it and were not tried, largest first.
-  std::vector<BufferId> seeds(const std::set<BufferId>& tried) {
+  std::vector<BufferId> seeds(int64_t least, const std::set<BufferId>& tried) {
     std::vector<BufferId> made;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const auto id = static_cast<BufferId>(b);
-      if (buffer(id).place == Place::kScratch && buffer(id).bytes > tile_bytes_ &&
-          users(id).size() > 1 && !tried.contains(id)) {
+      if (buffer(id).place == Place::kScratch && buffer(id).bytes > least && users(id).size() > 1 &&
+          !tried.contains(id)) {
         made.push_back(id);
       }
     }
@@ -377,7 +381,8 @@ class Tiler {
         continue;
       }
       const auto found = axis_of(kernel(user), id, axis);
-      if (!found || segment.kernels.size() >= kMostKernels) {
+      if (!found || segment.kernels.size() >= kMostKernels ||
+          (kernel(user).is_product() && !products_)) {
         return false;
       }
       segment.kernels.emplace(user, *found);
@@ -605,6 +610,7 @@ class Tiler {
 
   Plan& plan_;
   int64_t tile_bytes_;
+  bool products_ = true;                     // may be cut for the array in hand
   std::map<int32_t, int32_t> aliased_;       // slot of an output, its parameter
   std::vector<std::vector<int32_t>> users_;  // by buffer: kernels, ascending
   std::vector<BufferId> memory_;             // by buffer: what stands for its memory
@@ -615,6 +621,24 @@ class Tiler {
 
 }  // namespace
 
-void tile(const Flat& flat, Plan& plan, int64_t tile_bytes) { Tiler(flat, plan, tile_bytes).run(); }
+void tile(const Flat& flat, Plan& plan, int64_t tile_bytes) {
+  Tiler(flat, plan, tile_bytes).run(tile_bytes, true);
+}
+
+void tile_small(const Flat& flat, Plan& plan, int64_t tile_bytes) {
+  const int64_t least = tile_bytes / kSeedShare;
+  const bool any = std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
+    return buffer.place == Place::kScratch && buffer.bytes > least;
+  });
+  if (!any || plan.scratch_bytes <= tile_bytes) {
+    return;
+  }
+  Plan sliced = plan;
+  Tiler(flat, sliced, tile_bytes).run(least, false);
+  place_scratch(sliced, true);
+  if (sliced.scratch_bytes < plan.scratch_bytes - tile_bytes) {
+    plan = std::move(sliced);
+  }
+}
 
 }  // namespace onrt::lowering
