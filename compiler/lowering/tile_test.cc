@@ -84,5 +84,41 @@ TEST(Tile, ChangesNoBit) {
   }
 }
 
+// A chain of functions, whose steps are then added from the last to the first: all of them wait.
+std::string steps(int count) {
+  std::string text = R"(HloModule "steps"
+
+ENTRY %0 "main" {
+  %0 = f32[64,64] parameter(), parameter_number={0}
+)";
+  const auto line = [&](int number, const std::string& what) {
+    text += "  " + std::string(number == 2 * count - 1 ? "ROOT " : "") + "%" +
+            std::to_string(number) + " = f32[64,64] " + what + "\n";
+  };
+  const auto name = [](int number) { return "%" + std::to_string(number); };
+  for (int i = 1; i <= count; ++i) {
+    line(i, (i % 2 == 0 ? "tanh(" : "sine(") + name(i - 1) + ")");
+  }
+  for (int i = 1; i < count; ++i) {
+    line(count + i, "add(" + name(count + i - 1) + ", " + name(count - i) + ")");
+  }
+  return text + "}\n";
+}
+
+TEST(Tile, ManySmallArraysThatAreLargeTogetherAreCut) {
+  const auto graph = hir::parse(steps(100));
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  constexpr int64_t kTile = 1 << 16;  // four of the arrays
+  EXPECT_LT(scratch_of(**graph, kTile), scratch_of(**graph, 0) / 2);
+  std::vector<float> values;
+  for (int i = 0; i < 64 * 64; ++i) {
+    values.push_back(static_cast<float>(i % 97) / 48.0F - 1.0F);
+  }
+  const auto whole = run_graph(**graph, {bytes_of(values)}, {2, 1, false, 0});
+  const auto sliced = run_graph(**graph, {bytes_of(values)}, {2, 2, false, kTile});
+  ASSERT_TRUE(whole.ok() && sliced.ok());
+  EXPECT_EQ(*sliced, *whole);
+}
+
 }  // namespace
 }  // namespace onrt::testing
