@@ -45,20 +45,22 @@ Value per_group(Graph& g, const Value& a, const Value& b, int64_t i, int64_t j) 
   return g.dot(a, b, {i}, {j}, {0, 1}, {0, 1}, a.type);
 }
 
-// [B, H, S, L]: scale * query x key, plus the mask; -inf for what is masked off.
+// [B, H, S, L]: scaled query x key, plus the mask; -inf for what is masked off. Masks are made
+// numbers in their own shape, which is the smaller one.
 Value scores_of(Graph& g, const Call& call, const Attention& a, size_t bias_at, size_t causal_at) {
-  const Value products = per_group(g, a.query, a.key, 3, 3);
-  Value scores = g.mul(g.reshape(products, a.scores), a.scale);
-  const Value never = g.constant(a.type, -INFINITY);
+  const Value query = g.mul(a.query, a.scale);
+  Value scores = g.reshape(per_group(g, query, a.key, 3, 3), a.scores);
+  const auto mask = [&](const Value& seen) {
+    return g.select(seen, g.constant(a.type, 0), g.constant(a.type, -INFINITY));
+  };
   if (call.has(bias_at)) {
     const Value& bias = call.tensor(bias_at);
-    scores =
-        bias.type == kPred ? g.select(bias, scores, never) : g.add(scores, g.convert(bias, a.type));
+    scores = g.add(scores, bias.type == kPred ? mask(bias) : g.convert(bias, a.type));
   }
   if (call.flag(causal_at)) {  // query i sees keys 0 .. i
     const Dims square = {a.scores[2], a.scores[3]};
     const Value seen = g.compare("GE", g.iota(kS32, square, 0), g.iota(kS32, square, 1));
-    scores = g.select(seen, scores, never);
+    scores = g.add(scores, mask(seen));
   }
   return scores;
 }
