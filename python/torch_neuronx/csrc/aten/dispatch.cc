@@ -829,6 +829,28 @@ class Kernel final : public c10::OperatorKernel {
     return args;
   }
 
+  // Strides of a result whose shape is the row's own.
+  Dims strides_of(const Dims& dims, const Parsed& parsed) const {
+    for (const int position : row_.format_like) {
+      for (const int use : parsed.uses[static_cast<size_t>(position)]) {
+        if (use < 0) {
+          continue;
+        }
+        const at::Tensor& tensor = parsed.inputs[static_cast<size_t>(use)].tensor;
+        const auto format = tensor.suggest_memory_format();
+        if (static_cast<size_t>(tensor.dim()) == dims.size() &&
+            format == at::MemoryFormat::ChannelsLast) {
+          return c10::get_channels_last_strides_2d(dims);
+        }
+        if (static_cast<size_t>(tensor.dim()) == dims.size() &&
+            format == at::MemoryFormat::ChannelsLast3d) {
+          return c10::get_channels_last_strides_3d(dims);
+        }
+      }
+    }
+    return contiguous_strides(dims);
+  }
+
   // Brings the results into the memory they go to: types, layouts, views, aliases.
   void finish(Graph& g, const Parsed& parsed, const std::vector<Value>& flats,
               const std::vector<Meta>& outs, const std::vector<Value>& results, Plan& plan) const {
@@ -837,7 +859,7 @@ class Kernel final : public c10::OperatorKernel {
         Plan::Out out;
         out.defined = value.id >= 0;
         out.sizes = value.dims;
-        out.strides = contiguous_strides(value.dims);
+        out.strides = strides_of(value.dims, parsed);
         out.type = scalar_type_of(value.type);
         plan.outs.push_back(out);
       }

@@ -126,6 +126,9 @@ struct Row {
   bool own_device_indices = false;  // CPU tensors among the arguments are moved, as for indices
   // Position of a list of indices: masks in it become whole numbers before the call is parsed.
   int index_list = -1;
+  // With own_shapes: arguments one of which, if its channels come last in memory, makes those of
+  // the results come last.
+  std::vector<int> format_like;
 };
 
 // The name as in the dispatcher, without "aten::": "add.Tensor", "relu".
