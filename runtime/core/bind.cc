@@ -53,6 +53,11 @@ Status stage(const Model& model, size_t slot, const Tensor& tensor, IoTable& io)
 }
 
 Status bind_slot(const Session& session, const Model& model, size_t slot, IoTable& io) {
+  if (io.tensors[slot] == nullptr) {  // nothing to read or write
+    io.addresses[slot] = 0;
+    io.bytes[slot] = 0;
+    return ok_status();
+  }
   const Tensor& tensor = *io.tensors[slot];
   ONRT_RETURN_IF_ERROR(check_tensor(session, model, slot, tensor));
   TensorStorage& storage = tensor.storage();
@@ -102,7 +107,7 @@ Status bind_tensors(Session& session, const Model& model, TensorSet& inputs, Ten
   }
   for (size_t slot = 0; slot < slots; ++slot) {
     ONRT_RETURN_IF_ERROR(bind_slot(session, model, slot, io));
-    if (slot >= model.input_count()) {
+    if (slot >= model.input_count() && io.tensors[slot] != nullptr) {
       io.outputs.emplace_back(io.tensors[slot]);
     }
   }

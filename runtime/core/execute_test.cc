@@ -64,6 +64,23 @@ TEST_F(ExecuteTest, NamesTheMissingTensorAndStaysUsable) {
   EXPECT_THAT(values(*c_), ElementsAre(11, 22));
 }
 
+// There are no tensors of 0 bytes to put in the set, so such a model could not run at all.
+TEST_F(ExecuteTest, AnInputWithoutElementsNeedsNoTensor) {
+  open();
+  in_.add("input0", a_ = tensor({1, 2}, 0, "a"));
+  out_.add("output0", c_ = tensor({0, 0}, 0, "c"));
+  NeffPackage package =
+      fake_package({.op = FakeOp::kInc, .inputs = 2, .outputs = 1, .value = 3}, 2);
+  package.tensors[1].dims = {0, 2};
+  package.tensors[1].size_bytes = 0;
+  Model* model = load(package);
+  ASSERT_OK(run(model));
+  EXPECT_THAT(values(*c_), ElementsAre(4, 5));
+  in_.add("input1", a_);  // is ignored, as any other that the model does not know
+  ASSERT_OK(run(model));
+  ASSERT_OK(unload(model));
+}
+
 TEST_F(ExecuteTest, NamesTheTensorOfTheWrongSize) {
   open();
   bind_two_in_one_out();

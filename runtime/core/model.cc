@@ -20,7 +20,8 @@ Model::Model(CoreContext& on_core, uint32_t number, const NeffPackage& package)
       name_(package.name),
       tensors_(package.tensors) {
   for (const NeffTensor& tensor : tensors_) {
-    (tensor.usage == TensorUsage::kInput ? input_names_ : output_names_).push_back(tensor.name);
+    (tensor.usage == TensorUsage::kInput ? input_names_ : output_names_)
+        .push_back(tensor.size_bytes > 0 ? tensor.name : std::string());
     has_aliases_ |= tensor.alias_of >= 0;
   }
 }

@@ -36,6 +36,8 @@ class Model {
   CoreContext& core() const { return core_; }
   const std::vector<NeffTensor>& tensors() const { return tensors_; }
   size_t input_count() const { return input_names_.size(); }
+  // For TensorSet::find_all(); "" for a tensor without elements, which needs none: there are no
+  // tensors of 0 bytes.
   const std::vector<std::string>& input_names() const { return input_names_; }
   const std::vector<std::string>& output_names() const { return output_names_; }
   // Keys for TensorSet::find_all(): unique in the process.

@@ -32,6 +32,10 @@ Status TensorSet::look_up(const std::vector<std::string>& names, Found& found) {
   found.key = 0;
   found.tensors.clear();
   for (const std::string& name : names) {
+    if (name.empty()) {
+      found.tensors.emplace_back();
+      continue;
+    }
     const auto entry = tensors_.find(name);
     if (entry == tensors_.end()) {
       return Status(NRT_INVALID, format("tensor '{}' is missing", name));
@@ -53,7 +57,7 @@ Status TensorSet::find_all(uint64_t key, const std::vector<std::string>& names, 
   }
   for (size_t i = 0; i < names.size(); ++i) {
     out[i] = found->tensors[i].get();
-    if (out[i] == nullptr) {
+    if (out[i] == nullptr && !names[i].empty()) {
       return Status(NRT_INVALID, format("tensor '{}' was freed", names[i]));
     }
   }

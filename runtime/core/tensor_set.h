@@ -25,7 +25,8 @@ class TensorSet {
   Result<Tensor*> get(std::string_view name) const;
 
   // The tensors called `names`, in that order, into `out`. `key` stands for the list of names: the
-  // look-up is remembered by it. NRT_INVALID names the first that is missing or freed.
+  // look-up is remembered by it. NRT_INVALID names the first that is missing or freed. An empty
+  // name stands for no tensor: null.
   Status find_all(uint64_t key, const std::vector<std::string>& names, Tensor** out);
 
  private:

@@ -139,6 +139,9 @@ class BoundModel:
             call("nrt_allocate_tensor_set", ctypes.byref(each))
         for name, usage, size, _, _ in self.model.tensors:
             number = len(self.tensors[usage])
+            if size == 0:  # has no tensor
+                self.tensors[usage].append(ctypes.c_void_p())
+                continue
             shared = aliases.get(number) if usage == OUTPUT else None
             tensor = ctypes.c_void_p()
             if shared is not None:

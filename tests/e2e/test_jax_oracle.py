@@ -199,6 +199,15 @@ def test_reductions(runtime: Runtime) -> None:
     check(runtime, lambda x: [f(x) for f in functions], x)
 
 
+def test_inputs_without_elements(runtime: Runtime) -> None:
+    """They have no tensor: nrt_tensor_allocate refuses a size of 0."""
+    check(
+        runtime,
+        lambda x, empty: [jnp.concatenate([x, empty]), jnp.sum(empty, axis=0), x + empty.sum()],
+        normal(4, 3), np.zeros((0, 3), np.float32),
+    )  # fmt: skip
+
+
 def test_argmax_meets_the_first_of_several_nans(runtime: Runtime) -> None:
     """Its fold must keep the order of elements: lanes side by side met the second one first."""
     for size, nans in [(40, (9, 16)), (40, (31, 8, 17)), (3000, (2047, 1500, 2999)), (5, (4,))]:
