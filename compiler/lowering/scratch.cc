@@ -186,6 +186,7 @@ class ScratchPlacer {
 
   void place_by_size() {
     std::vector<Life*> order;
+    order.reserve(lives_.size());
     for (Life& life : lives_) {
       order.push_back(&life);
     }
