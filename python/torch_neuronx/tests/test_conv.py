@@ -57,6 +57,13 @@ def test_convolution_of_other_types(dtype: torch.dtype) -> None:
     agree(lambda x, w, b: F.conv2d(x, w, b, padding=1), x, w, b, **tolerance)
 
 
+def test_convolution_of_whole_numbers_is_exact() -> None:
+    x = torch.randint(-(2**40), 2**40, (2, 4, 6, 6))
+    w, b = torch.randint(-9, 9, (6, 2, 3, 3)), torch.arange(6)
+    agree(lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=2), x, w, b)
+    agree(lambda x, w: F.conv_transpose2d(x, w, stride=2), x, w[:4])
+
+
 def test_depthwise_and_only_some_gradients() -> None:
     x, w = sample(2, 6, 7, 7), sample(6, 1, 3, 3)
     agree(lambda x, w: F.conv2d(x, w, padding=1, groups=6), x, w, **TOLERANCE)
@@ -116,6 +123,14 @@ def test_positions_of_the_greatest_are_those_of_the_cpu() -> None:
     agree(lambda x: F.adaptive_avg_pool2d(x, 3), x)
 
 
+def test_pooling_is_undone() -> None:
+    def undone(x: torch.Tensor) -> torch.Tensor:
+        y, where = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(y, where, 2)
+
+    agree(undone, torch.randn(2, 3, 6, 4))
+
+
 RESAMPLED: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "nearest 1d": ({"scale_factor": 2.5}, (2, 3, 5)),
     "nearest": ({"size": (7, 3)}, (2, 3, 5, 4)),
@@ -127,6 +142,7 @@ RESAMPLED: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
         {"scale_factor": 2, "mode": "bilinear", "align_corners": True},
         (2, 3, 5, 4),
     ),
+    "bicubic": ({"size": (7, 9), "mode": "bicubic"}, (2, 3, 5, 4)),
     "trilinear": ({"scale_factor": (2, 1, 0.5), "mode": "trilinear"}, (1, 2, 3, 4, 4)),
 }
 

@@ -96,11 +96,8 @@ Geometry geometry_of(const Call& call, size_t stride, size_t groups) {
   return {call.ints(stride), call.ints(stride + 1), call.ints(stride + 2), call.integer(groups)};
 }
 
-void check_type(const Value& x) {
-  if (!is_float(x.type)) {
-    throw Unsupported("a convolution of whole numbers");
-  }
-}
+// Type of the sums: whole numbers are added exactly.
+Type sum_type(const Value& x) { return is_float(x.type) ? kF32 : x.type; }
 
 Value with_bias(Graph& g, const Value& y, const Value& bias) {
   return g.add(y, g.broadcast(g.convert(bias, y.type), y.dims, {1}));
@@ -108,7 +105,6 @@ Value with_bias(Graph& g, const Value& y, const Value& bias) {
 
 // input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 std::vector<Value> convolution(Graph& g, const Call& call) {
-  check_type(call.tensor(0));
   const Type type = call.tensor(0).type;
   const Value x = product_operand(g, call.tensor(0));
   const Value kernel = product_operand(g, call.tensor(1));
@@ -122,8 +118,8 @@ std::vector<Value> convolution(Graph& g, const Call& call) {
                                  call.ints(7)[i]
                            : (n + 2 * geometry.padding[i] - extent) / geometry.stride[i] + 1);
   }
-  Value y = turned ? transposed(g, x, kernel, geometry, sizes, kF32)
-                   : direct(g, x, kernel, geometry, sizes, kF32);
+  Value y = turned ? transposed(g, x, kernel, geometry, sizes, sum_type(x))
+                   : direct(g, x, kernel, geometry, sizes, sum_type(x));
   if (call.has(2)) {
     y = with_bias(g, y, call.tensor(2));
   }
@@ -133,7 +129,6 @@ std::vector<Value> convolution(Graph& g, const Call& call) {
 // grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups,
 // output_mask
 std::vector<Value> convolution_backward(Graph& g, const Call& call) {
-  check_type(call.tensor(0));
   const Value grad = product_operand(g, call.tensor(0));
   const Value x = product_operand(g, call.tensor(1));
   const Value kernel = product_operand(g, call.tensor(2));

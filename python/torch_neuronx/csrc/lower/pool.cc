@@ -322,13 +322,34 @@ Weights linear_weights(const Call& call, size_t scale, bool corners, int64_t in,
 }
 
 // x, output_size, [align_corners,] scales; backward: grad, output_size, input_size, ..
-std::vector<Value> resample_linear(Graph& g, const Call& call, size_t rank, bool back) {
+template <class Make>
+std::vector<Value> resample(Graph& g, const Call& call, size_t rank, bool back, Make&& make) {
   const Dims in = last(back ? call.ints(2) : call.tensor(0).dims, rank);
   const Dims out = last(back ? call.tensor(0).dims : call.out().dims, rank);
   const size_t corners = back ? 3 : 2;
   return {along_all(g, call.tensor(0), in, out, back, [&](size_t i, int64_t n, int64_t m) {
-    return linear_weights(call, corners + 1 + i, call.flag(corners), n, m);
+    return make(call, corners + 1 + i, call.flag(corners), n, m);
   })};
+}
+
+// Keys' cubic convolution with a = -0.75: weights of the four neighbours, edges repeated.
+Weights cubic_weights(const Call& call, size_t scale, bool corners, int64_t in, int64_t out) {
+  constexpr double kA = -0.75;
+  const auto near = [](double d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; };
+  const auto far = [](double d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
+  Weights weights(out, in);
+  for (int64_t o = 0; o < out; ++o) {
+    const double place =
+        corners ? (out > 1 ? static_cast<double>(o * (in - 1)) / static_cast<double>(out - 1) : 0)
+                : scale_of(call, scale, in, out) * (static_cast<double>(o) + 0.5) - 0.5;
+    const auto low = static_cast<int64_t>(std::floor(place));
+    const double t = place - static_cast<double>(low);
+    const double factors[] = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+    for (int64_t k = 0; k < 4; ++k) {
+      weights.add(o, std::clamp<int64_t>(low - 1 + k, 0, in - 1), factors[k]);
+    }
+  }
+  return weights;
 }
 
 // The nearest element: rounded down, or (exact) that of the middle.
@@ -395,16 +416,47 @@ TNX_NEAREST_BACKWARD("_upsample_nearest_exact1d", 1, true)
 TNX_NEAREST_BACKWARD("_upsample_nearest_exact2d", 2, true)
 TNX_NEAREST_BACKWARD("_upsample_nearest_exact3d", 3, true)
 
-#define TNX_LINEAR(name, rank) \
-  TNX_LOWER_ROW(name, (Row{.known = {3, 4, 5}}), { return resample_linear(g, call, rank, false); })
+#define TNX_LINEAR(name, rank)                   \
+  TNX_LOWER_ROW(name, (Row{.known = {3, 4, 5}}), \
+                { return resample(g, call, rank, false, linear_weights); })
 #define TNX_LINEAR_BACKWARD(name, rank)                      \
   TNX_LOWER_ROW(name "_backward", (Row{.known = {4, 5, 6}}), \
-                { return resample_linear(g, call, rank, true); })
+                { return resample(g, call, rank, true, linear_weights); })
 TNX_LINEAR("upsample_linear1d", 1)
 TNX_LINEAR("upsample_bilinear2d", 2)
 TNX_LINEAR("upsample_trilinear3d", 3)
 TNX_LINEAR_BACKWARD("upsample_linear1d", 1)
 TNX_LINEAR_BACKWARD("upsample_bilinear2d", 2)
 TNX_LINEAR_BACKWARD("upsample_trilinear3d", 3)
+TNX_LOWER_ROW("upsample_bicubic2d", (Row{.known = {3, 4}}),
+              { return resample(g, call, 2, false, cubic_weights); })
+TNX_LOWER_ROW("upsample_bicubic2d_backward", (Row{.known = {4, 5}}),
+              { return resample(g, call, 2, true, cubic_weights); })
+
+// Values go to the positions of a plane that pooling gave; what has none is 0.
+TNX_LOWER_ROW("max_unpool2d", (Row{.own_shapes = true}), {  // x, indices, output_size
+  const Value& x = call.tensor(0);
+  const Dims& size = call.ints(2);
+  if (x.rank() < 3 || x.rank() > 4 || size.size() != 2 || call.tensor(1).dims != x.dims) {
+    throw Unsupported("shapes that torch refuses");
+  }
+  Dims dims(x.dims.begin(), x.dims.end() - 2);
+  const int64_t planes = count_of(dims);
+  dims.insert(dims.end(), size.begin(), size.end());
+  if (x.count() == 0) {
+    return {g.zeros(x.type, dims)};
+  }
+  const int64_t each = x.count() / planes;
+  Graph::GatherDims where;
+  where.collapsed = {1};
+  where.index_map = {1};
+  where.index_vector = 2;
+  where.operand_batching = {0};
+  where.indices_batching = {0};
+  return {g.reshape(
+      g.scatter("", g.zeros(x.type, {planes, size[0] * size[1]}),
+                g.reshape(call.tensor(1), {planes, each}), g.reshape(x, {planes, each}), where),
+      dims)};
+})
 
 }  // namespace tnx
