@@ -128,6 +128,19 @@ TEST(Eltwise, SelectionByAComparisonWithAConstantEqualsTheScalarReference) {
   }
 }
 
+TEST(Eltwise, APredThatDiffersFromAConstantEqualsTheScalarReference) {
+  std::mt19937 random(10);
+  for (const uint64_t constant : {0, 1, 255}) {
+    for (const ScalarOp compare : {ScalarOp::kCompareNe, ScalarOp::kCompareEq}) {
+      const Program program = program_of(Dtype::kPred, 2,
+                                         {{ScalarOp::kConstant, Dtype::kPred, {}, constant},
+                                          {compare, Dtype::kPred, {0, 2, 0}, 0},
+                                          {ScalarOp::kAnd, Dtype::kPred, {3, 1, 0}, 0}});
+      ASSERT_EQ(testing::compare_with_oracle(program, random), "") << constant;
+    }
+  }
+}
+
 TEST(Eltwise, RotationsEqualTheScalarReference) {
   std::mt19937 random(7);
   for (const Dtype dtype : {Dtype::kU32, Dtype::kS32, Dtype::kU8, Dtype::kU64}) {

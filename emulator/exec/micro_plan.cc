@@ -197,7 +197,17 @@ class Planner {
                      .first(static_cast<size_t>(ncx::scalar_op_info(op.op).arity));
   }
 
+  bool is_false(uint16_t reg) const {
+    const size_t inputs = request_.input_types.size();
+    return reg >= inputs && program_.ops[reg - inputs].op == ScalarOp::kConstant &&
+           program_.ops[reg - inputs].type == Dtype::kPred &&
+           program_.ops[reg - inputs].immediate == 0;
+  }
+
   bool is_alias(const MicroOp& op) const {
+    if (op.op == ScalarOp::kCompareNe && type(op.operands[0]) == Dtype::kPred) {
+      return is_false(op.operands[1]);  // registers of pred are 0 or 1
+    }
     if (op.op == ScalarOp::kConvert) {
       return conversion_is_free(type(op.operands[0]), op.type);
     }
