@@ -82,6 +82,7 @@ FLOAT_ONLY = {
     "old norm": lambda x: torch.norm(x, 2, 1),
     "logsumexp": lambda x: torch.logsumexp(x, (0, 2)),
     "nansum": lambda x: torch.nansum(x, 1),
+    "renorm": lambda x: torch.renorm(x, 2, 1, 1.5),
 }
 
 

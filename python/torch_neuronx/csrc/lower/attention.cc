@@ -65,24 +65,37 @@ Value scores_of(Graph& g, const Call& call, const Attention& a, size_t bias_at, 
   return scores;
 }
 
-// query, key, value, attn_bias, dropout_p, is_causal, return_debug_mask, scale
-std::vector<Value> attention(Graph& g, const Call& call) {
-  const Attention a = attention_of(g, call, 0, 7);
-  const Value scores = scores_of(g, call, a, 3, 5);
+// Softmax of scores in parts: exponentials, their sum (1 for rows that are masked off, whose
+// exponentials are 0) and the logarithm of the sum.
+struct Weights {
+  Value exponentials;
+  Value divisor;
+  Value logarithm;
+};
+
+Weights weights_of(Graph& g, const Value& scores) {
   const Value most = g.reduce("maximum", scores, {3}, true);
   // Of a row that is masked off the maximum is -inf: 0 keeps its exponentials 0.
   const Value base =
       g.select(g.compare("EQ", most, g.like(most, -INFINITY)), g.like(most, 0), most);
-  const Value e = g.exp(g.sub(scores, base));
-  const Value sum = g.sum(e, {3}, true);
-  const Value products = per_group(g, g.reshape(e, a.by_group), a.value, 3, 2);
+  Weights w;
+  w.exponentials = g.exp(g.sub(scores, base));
+  const Value sum = g.sum(w.exponentials, {3}, true);
+  w.divisor = g.select(g.compare("EQ", sum, g.like(sum, 0)), g.like(sum, 1), sum);
+  w.logarithm = g.add(g.log(sum), base);
+  return w;
+}
+
+// query, key, value, attn_bias, dropout_p, is_causal, return_debug_mask, scale
+std::vector<Value> attention(Graph& g, const Call& call) {
+  const Attention a = attention_of(g, call, 0, 7);
+  const Weights w = weights_of(g, scores_of(g, call, a, 3, 5));
+  const Value products = per_group(g, g.reshape(w.exponentials, a.by_group), a.value, 3, 2);
   Dims dims = a.scores;
   dims[3] = a.value.dims[3];
-  const Value none = g.compare("EQ", sum, g.like(sum, 0));
-  const Value divisor = g.select(none, g.like(sum, 1), sum);
   std::vector<Value> results(call.outs().size());
-  results[0] = g.div(g.reshape(products, dims), divisor);
-  results[1] = g.reshape(g.add(g.log(sum), base), call.out(1).dims);
+  results[0] = g.div(g.reshape(products, dims), w.divisor);
+  results[1] = g.reshape(w.logarithm, call.out(1).dims);
   return results;
 }
 
@@ -107,15 +120,11 @@ std::vector<Value> attention_backward(Graph& g, const Call& call) {
   const Value grad = call.operand(g, 0, a.type);
   const Dims grad_by_group = {a.by_group[0], a.by_group[1], a.by_group[2], a.value.dims[3]};
   const Value grouped = g.reshape(grad, grad_by_group);
-  const Value scores = scores_of(g, call, a, 4, 13);
-  const Value saved =
-      g.reshape(g.convert(call.tensor(7), a.type), {a.scores[0], a.scores[1], a.scores[2], 1});
-  const Value base =
-      g.select(g.compare("EQ", saved, g.like(saved, -INFINITY)), g.like(saved, 0), saved);
-  const Value weights = g.exp(g.sub(scores, base));
+  const Weights w = weights_of(g, scores_of(g, call, a, 4, 13));
+  const Value weights = g.div(w.exponentials, w.divisor);
   // The gradient of softmax: weights * (slope - the row's mean of slopes by weight).
   const Value slope = g.reshape(per_group(g, grouped, a.value, 3, 3), a.scores);
-  const Value mean = g.sum(g.mul(grad, call.operand(g, 6, a.type)), {3}, true);
+  const Value mean = g.sum(g.mul(weights, slope), {3}, true);
   const Value through = g.mul(weights, g.sub(slope, mean));
   const Value scaled = g.reshape(g.mul(through, a.scale), a.by_group);
   std::vector<Value> results(4);

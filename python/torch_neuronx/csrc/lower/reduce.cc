@@ -282,4 +282,19 @@ TNX_LOWER("logsumexp", {
   return shaped(g, call, g.add(g.log(sum), base));
 })
 
+TNX_LOWER_ROW("renorm", (Row{.known = {1}}), {  // x, p, dim, maxnorm: slices along dim, shortened
+  const Value x = g.convert(call.tensor(0), compute_type(call.out().type));
+  const int64_t dim = wrap_dim(call.integer(2), x.rank());
+  Dims others = dim_range(0, dim);
+  for (const int64_t d : dim_range(dim + 1, x.rank())) {
+    others.push_back(d);
+  }
+  Dims kept(x.dims.size(), 1);
+  kept[static_cast<size_t>(dim)] = x.dims[static_cast<size_t>(dim)];
+  const Value size = g.reshape(norm_of(g, x, others, call.number(1)), kept);
+  const Value most = call.scalar(g, 3, x.type);
+  const Value factor = g.div(most, g.add(size, g.like(size, 1e-7)));
+  return {g.mul(x, g.select(g.compare("GT", size, most), factor, g.like(size, 1)))};
+})
+
 }  // namespace tnx
