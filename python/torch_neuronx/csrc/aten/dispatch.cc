@@ -878,6 +878,15 @@ class Kernel final : public c10::OperatorKernel {
       const Type type = row_.own_shapes ? results[i].type : outs[i].type;
       const Value value = g.convert(results[i], type);
       const Dims& dims = row_.own_shapes ? results[i].dims : outs[i].dims;
+      if (value.count() == 0 && out.written < 0) {
+        // What is left out keeps its shape: statistics in evaluation, of which torch's meta kernel
+        // doesn't know.
+        if (value.dims != out.sizes) {
+          out.sizes = value.dims;
+          out.strides = contiguous_strides(value.dims);
+        }
+        continue;
+      }
       if (value.dims != dims) {
         if (out.written >= 0) {
           throw Error("output with shape " + text_of(dims) + " doesn't match the broadcast shape " +

@@ -232,13 +232,9 @@ std::vector<Value> batch_norm(Graph& g, const Call& call, const BatchNorm& at) {
   if (call.has(2)) {
     y = g.add(y, per_channel(g, call.operand(g, 2, x.type), x));
   }
-  std::vector<Value> results = {y, Value{}, Value{}};
-  for (size_t i = 1; i < 3; ++i) {  // empty in evaluation, for some variants
-    const Value& statistic = i == 1 ? mean : invstd;
-    if (call.out(i).dims == statistic.dims) {
-      results[i] = statistic;
-    }
-  }
+  // The batch's statistics; nothing in evaluation, where the running ones serve.
+  const Value none = g.zeros(x.type, {0});
+  std::vector<Value> results = {y, at.training ? mean : none, at.training ? invstd : none};
   if (call.outs().size() > 3 && at.mean >= 0 && call.out(3).type == kU8) {
     results.emplace_back();  // the reserve of _batch_norm_with_update: nothing is kept in it
   }
