@@ -775,6 +775,18 @@ std::vector<Value> Graph::sort(const std::vector<Value>& operands, int64_t dim, 
                      .flag(NRTCC_ATTR_STABLE));
 }
 
+std::pair<Value, Value> Graph::topk(const Value& x, int64_t k, bool largest) {
+  Dims dims = x.dims;
+  dims.back() = k;
+  Attributes attributes;
+  attributes.ints(NRTCC_ATTR_K, {k});
+  if (largest) {
+    attributes.flag(NRTCC_ATTR_LARGEST);
+  }
+  const auto both = op_many("topk", {x}, {{x.type, dims}, {kS32, dims}}, attributes);
+  return {both[0], both[1]};
+}
+
 Value Graph::random_bits(const Value& state, Type type, const Dims& dims) {
   return op_many("rng-bit-generator", {state}, {{kU64, {2}}, {type, dims}},
                  Attributes().ints(NRTCC_ATTR_RNG_ALGORITHM, {2}))[1];

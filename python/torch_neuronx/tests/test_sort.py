@@ -30,6 +30,7 @@ def test_nan_is_the_largest_and_infinities_have_their_places() -> None:
         agree(lambda x, d=descending: x.sort(stable=True, dim=-1, descending=d), x)
     for largest in (False, True):
         agree(lambda x, g=largest: x.topk(3, largest=g).values, x)
+        agree(lambda x, g=largest: x.topk(4, largest=g).values, (-x).bfloat16())
     for f in (torch.median, torch.nanmedian):
         agree(f, x)
         agree(lambda x, f=f: f(x, dim=1).values, x)
@@ -48,6 +49,8 @@ def test_the_first_of_an_order(dtype: torch.dtype) -> None:
     )
     agree(lambda x: x.topk(4), x)
     agree(lambda x: x.topk(2, 0, largest=False), x)
+    agree(lambda x: x.topk(9), x)
+    agree(lambda x: x.topk(1, 1), x[:, :1])
     agree(lambda x: x.kthvalue(3), x)
     agree(lambda x: x.kthvalue(2, 0, keepdim=True), x)
     agree(lambda x: x.median(), x)

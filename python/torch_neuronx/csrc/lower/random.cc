@@ -258,8 +258,7 @@ std::vector<Value> multinomial(Graph& g, const Call& call) {
   if (samples == 1) {
     return {g.reshape(g.extreme(true, rank, 1).second, dims)};
   }
-  const Value order = g.sort({rank, g.iota(kS64, rank.dims, 1)}, 1, true)[1];
-  return {g.reshape(g.narrow(order, 1, 0, samples), dims)};
+  return {g.reshape(g.convert(g.topk(rank, samples, true).second, kS64), dims)};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order and running folds. A NaN is larger than every number, as in torch.
+#include <limits>
+
 #include "python/torch_neuronx/csrc/lower/lowering.h"
 #include "python/torch_neuronx/csrc/lower/scan.h"
 
@@ -26,6 +28,29 @@ std::vector<Value> sort(Graph& g, const Call& call, size_t dim, size_t descendin
   const Value& x = call.tensor(0);
   const Sorted s = sorted(g, x, wrap_dim(call.integer(dim), x.rank()), call.flag(descending));
   return {s.values, s.indices};
+}
+
+// Floats in an order of which the total order is one: zeros of one sign, NaNs above all.
+Value in_total_order(Graph& g, const Value& x) {
+  if (!is_float(x.type)) {
+    return x.type == kPred ? g.convert(x, kU8) : x;
+  }
+  const Value zero = g.like(x, 0);
+  const Value nan = g.like(x, std::numeric_limits<double>::quiet_NaN());
+  return g.select(g.is_nan(x), nan, g.select(g.compare("EQ", x, zero), zero, x));
+}
+
+std::vector<Value> first_of_order(Graph& g, const Call& call) {  // x, k, dim, largest, sorted
+  const Value& x = call.tensor(0);
+  if (x.rank() == 0) {
+    return {x, g.zeros(kS64, {})};
+  }
+  const int64_t dim = wrap_dim(call.integer(2), x.rank());
+  const Value rows = g.swap(x, dim, -1);
+  const Value order = g.topk(in_total_order(g, rows), call.integer(1), call.flag(3)).second;
+  const Value positions = g.convert(order, kS64);
+  const Value values = g.take_along(rows, positions, -1);
+  return {g.swap(values, dim, -1), g.swap(positions, dim, -1)};
 }
 
 // Without the dimension, or with a size of 1.
@@ -84,16 +109,7 @@ std::vector<Value> median_dim(Graph& g, const Call& call, bool skip) {  // x, di
 
 TNX_LOWER("sort", { return sort(g, call, 1, 2); })
 TNX_LOWER("sort.stable", { return sort(g, call, 2, 3); })
-TNX_LOWER("topk", {  // x, k, dim, largest, sorted
-  const Value& x = call.tensor(0);
-  const int64_t dim = wrap_dim(call.integer(2), x.rank());
-  const Sorted s = sorted(g, x, dim, call.flag(3));
-  if (x.rank() == 0) {
-    return {s.values, s.indices};
-  }
-  return {g.narrow(s.values, dim, 0, call.integer(1)),
-          g.narrow(s.indices, dim, 0, call.integer(1))};
-})
+TNX_LOWER("topk", { return first_of_order(g, call); })
 TNX_LOWER("kthvalue", { return kth(g, call); })
 TNX_LOWER_ROW("median", (Row{.own_shapes = true}), { return median(g, call, false); })
 TNX_LOWER_ROW("nanmedian", (Row{.own_shapes = true}), { return median(g, call, true); })
