@@ -14,7 +14,9 @@ Where that is exceeded, a function of the mathematical value (TRUE_VALUES, in f6
 decides: XLA:CPU is off in places. Elements are left out where an operand or a result is subnormal
 (XLA:CPU flushes those to zero), where a factorisation does not exist, where zeros of a
 convolution's padding (or of how XLA expands groups) meet infinities, where a sum in f16 or a
-variance overflows, and where a fold or a sort by an order that is not total meets NaNs."""
+variance overflows, where integers are raised to powers inside of a computation (CALLERS), and
+where a fold or a sort by an order that is not total meets NaNs. XLA_WRONG lists what was worked out
+hand."""
 
 from __future__ import annotations
 
@@ -43,6 +45,18 @@ SUMS = {
     "batch-norm-grad", "batch-norm-inference", "batch-norm-training", "cholesky", "convolution",
     "dot", "reduce", "reduce-window", "scatter", "select-and-scatter", "triangular-solve",
 }  # fmt: skip
+# Operations that call a computation. XLA:CPU is wrong for large exponents of integers, which
+# a single `power` shows (TRUE_VALUES) and one inside of a computation does not.
+CALLERS = {
+    "call", "conditional", "map", "reduce", "reduce-window", "scatter", "select-and-scatter",
+    "while",
+}  # fmt: skip
+# Graphs on which XLA:CPU (jaxlib 0.10.2) is wrong: "family seed", operation, and what it should be.
+XLA_WRONG = {
+    # A loop "for i = 0; i < 1; i += 2" whose body overwrites 28 elements: it runs once, XLA runs it
+    # never.
+    ("control 100641", "conditional"),
+}
 ULPS = 16
 SUM_ULPS = 4
 TRUE_ULPS = 4  # of ours beside the true value
@@ -226,6 +240,8 @@ def compare(case: Case, peer: Peer) -> list[str]:
     parameters, results = peer.run(case)
     faults = []
     for result, expected in zip(case.results, results, strict=True):
+        if result.opcode in CALLERS and not is_float(expected.dtype) and b"power" in case.module:
+            continue
         ours = np.frombuffer(result.data, expected.dtype).reshape(expected.shape)
         operands = [parameters[number] for number in result.operands]
         if text := fault(result, ours, expected, operands):
@@ -280,7 +296,12 @@ def run(tool: Path, family: str, first: int, count: int) -> Outcome:
                     continue
                 outcome.graphs += 1
                 outcome.operations += line["operations"]
-                outcome.faults += [f"{family} {line['seed']}: {each}" for each in line["faults"]]
+                name = f"{family} {line['seed']}"
+                outcome.faults += [
+                    f"{name}: {each}"
+                    for each in line["faults"]
+                    if (name, each.partition(" ")[0]) not in XLA_WRONG
+                ]
         if process.returncode != 0:
             outcome.refused.append(f"{family} {first}: jaxlib ended with {process.returncode}")
             first += 1
