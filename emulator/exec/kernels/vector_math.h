@@ -82,9 +82,10 @@ ONRT_VECTOR VectorF erf_vector(VectorF x) {
 
 ONRT_VECTOR VectorF log_vector(VectorF x) {
   const VectorMask tiny = less(x, all(1.17549435e-38f));
-  const VectorI bits = (VectorI)choose(tiny, x * 8388608.0f, x);
-  const VectorI e = (bits - 0x3f3504f3) >> 23;
-  const VectorF f = (VectorF)(bits - (e << 23)) - 1.0f;
+  // Bits of negative numbers would overflow as signed ones; their results are replaced below.
+  const VectorU bits = (VectorU)choose(tiny, x * 8388608.0f, x);
+  const VectorI e = (VectorI)(bits - 0x3f3504f3U) >> 23;
+  const VectorF f = (VectorF)(bits - ((VectorU)e << 23)) - 1.0f;
   const VectorF k = to_float(choose(tiny, e - 23, e));
   const VectorF s = f / (2.0f + f);
   const VectorF z = s * s;
@@ -111,7 +112,8 @@ ONRT_VECTOR VectorF minimum_vector(VectorF a, VectorF b) {
 
 ONRT_VECTOR VectorF rotated_vector(VectorF x, VectorF count) {
   const auto n = (VectorI)count;
-  return (VectorF)(shift_left((VectorI)x, n) | shift_right((VectorI)x, 32 - n));
+  const auto rest = (VectorI)(32U - (VectorU)count);
+  return (VectorF)(shift_left((VectorI)x, n) | shift_right((VectorI)x, rest));
 }
 ONRT_VECTOR VectorF exclusive_or(VectorF a, VectorF b) {
   return (VectorF)((VectorI)a ^ (VectorI)b);

@@ -19,6 +19,7 @@ inline constexpr int kVectorBytes = 64;
 inline constexpr size_t kVectorsAtOnce = 4;  // of 32 registers
 typedef float VectorF __attribute__((vector_size(64)));
 typedef int32_t VectorI __attribute__((vector_size(64)));
+typedef uint32_t VectorU __attribute__((vector_size(64)));
 using VectorMask = __mmask16;
 
 ONRT_VECTOR VectorMask less(VectorF a, VectorF b) {
@@ -68,6 +69,7 @@ inline constexpr int kVectorBytes = 32;
 inline constexpr size_t kVectorsAtOnce = 1;  // 16 registers are too few for more
 typedef float VectorF __attribute__((vector_size(32)));
 typedef int32_t VectorI __attribute__((vector_size(32)));
+typedef uint32_t VectorU __attribute__((vector_size(32)));
 typedef int32_t VectorMask __attribute__((vector_size(32)));  // all bits of an element or none
 
 ONRT_VECTOR VectorMask less(VectorF a, VectorF b) {
