@@ -129,6 +129,7 @@ struct KeyHash {
 // A view of device memory that the program reads.
 struct Input {
   at::Tensor tensor;
+  const c10::StorageImpl* storage = nullptr;  // tensor's when the call was made
   Layout layout;
   Type type = kF32;
   int64_t length = 0;  // of the flat array, elements
@@ -142,9 +143,36 @@ struct ScalarUse {
 
 // Arguments as the key sees them. References to tensors of the stack are by position.
 struct Parsed {
+  // Past this many inputs (lists of a whole model's parameters) they are found by a table.
+  static constexpr size_t kFewInputs = 32;
+
+  // Calls f(number of an input) for those of one storage, until it gives true.
+  template <class F>
+  bool any_in_storage(const c10::StorageImpl* storage, F&& f) const {
+    if (by_storage.empty()) {
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        if (inputs[n].storage == storage && f(n)) {
+          return true;
+        }
+      }
+      return false;
+    }
+    const auto at = by_storage.find(storage);
+    return at != by_storage.end() && std::any_of(at->second.begin(), at->second.end(), f);
+  }
+  void add_input(Input input) {
+    inputs.push_back(std::move(input));
+    if (inputs.size() > kFewInputs) {
+      for (size_t n = by_storage.empty() ? 0 : inputs.size() - 1; n < inputs.size(); ++n) {
+        by_storage[inputs[n].storage].push_back(n);
+      }
+    }
+  }
+
   Key key;
   int device = -1;
-  std::vector<Input> inputs;           // each view once
+  std::vector<Input> inputs;  // each view once; added by add_input()
+  std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> by_storage;
   std::vector<std::vector<int>> uses;  // per argument: input numbers; -1: none, -2: empty
   std::vector<ScalarUse> scalars;      // those that are inputs
   std::vector<at::Tensor> held;        // copies made for this call
@@ -437,17 +465,21 @@ class Kernel final : public c10::OperatorKernel {
       parsed.uses[i].push_back(-2);
       return;
     }
-    Input input{tensor, layout_of(tensor), *type, 0};
-    for (size_t n = 0; n < parsed.inputs.size(); ++n) {
+    Input input{tensor, tensor.storage().unsafeGetStorageImpl(), layout_of(tensor), *type, 0};
+    const bool seen = parsed.any_in_storage(input.storage, [&](size_t n) {
       const Input& other = parsed.inputs[n];
-      if (other.tensor.storage().is_alias_of(tensor.storage()) && other.type == *type &&
-          other.tensor.storage_offset() == tensor.storage_offset() &&
-          other.layout == input.layout) {
+      const bool same = other.type == *type &&
+                        other.tensor.storage_offset() == tensor.storage_offset() &&
+                        other.layout == input.layout;
+      if (same) {
         key.push_back(kTagTensor + 16);
         key.push_back(static_cast<int64_t>(n));
         parsed.uses[i].push_back(static_cast<int>(n));
-        return;
       }
+      return same;
+    });
+    if (seen) {
+      return;
     }
     const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
     const bool contiguous = tensor.is_contiguous();
@@ -463,7 +495,7 @@ class Kernel final : public c10::OperatorKernel {
       key.push_back(input.length);
     }
     parsed.uses[i].push_back(static_cast<int>(parsed.inputs.size()));
-    parsed.inputs.push_back(std::move(input));
+    parsed.add_input(std::move(input));
   }
 
   // ---- building a plan ----
@@ -938,35 +970,37 @@ class Kernel final : public c10::OperatorKernel {
 
   // Memory that is read under another view than it is written is copied first.
   static void part_overlaps(const std::vector<int>& written, Parsed& parsed) {
+    const auto bytes_in = [](const Input& input) {
+      const int64_t begin = byte_offset(input.tensor);
+      return std::pair(begin, begin + input.length * bytes_of(input.type));
+    };
     for (const int w : written) {
       if (w < 0) {
         continue;
       }
-      const at::Tensor target = parsed.inputs[static_cast<size_t>(w)].tensor;
-      for (size_t i = 0; i < parsed.inputs.size(); ++i) {
-        Input& input = parsed.inputs[i];
-        if (static_cast<int>(i) == w || !input.tensor.storage().is_alias_of(target.storage())) {
-          continue;
+      const auto target = static_cast<size_t>(w);
+      const auto [from, to] = bytes_in(parsed.inputs[target]);
+      parsed.any_in_storage(parsed.inputs[target].storage, [&](size_t n) {
+        Input& input = parsed.inputs[n];
+        const auto [begin, end] = bytes_in(input);
+        const bool copied = input.tensor.storage().unsafeGetStorageImpl() != input.storage;
+        if (n != target && !copied && begin < to && from < end) {
+          copy_out(parsed, input, static_cast<size_t>(begin), static_cast<size_t>(end - begin));
         }
-        const int64_t begin = byte_offset(input.tensor);
-        const int64_t end = begin + input.length * bytes_of(input.type);
-        const int64_t from = byte_offset(target);
-        const int64_t to = from + parsed.inputs[static_cast<size_t>(w)].length *
-                                      bytes_of(parsed.inputs[static_cast<size_t>(w)].type);
-        if (begin < to && from < end) {
-          // The same bytes elsewhere: the program's key doesn't change.
-          const auto bytes = static_cast<size_t>(end - begin);
-          at::Tensor copy =
-              empty_on(parsed.device, {static_cast<int64_t>(bytes)}, {1}, c10::ScalarType::Byte);
-          check(runtime().nrt_tensor_copy(
-                    tensor_of(block_of(input.tensor), static_cast<size_t>(begin), bytes), 0,
-                    tensor_of(block_of(copy), 0, bytes), 0, bytes),
-                "nrt_tensor_copy");
-          parsed.held.push_back(copy);
-          input.tensor = copy;
-        }
-      }
+        return false;
+      });
     }
+  }
+
+  // The same bytes elsewhere: the program's key doesn't change.
+  static void copy_out(Parsed& parsed, Input& input, size_t begin, size_t bytes) {
+    at::Tensor copy =
+        empty_on(parsed.device, {static_cast<int64_t>(bytes)}, {1}, c10::ScalarType::Byte);
+    check(runtime().nrt_tensor_copy(tensor_of(block_of(input.tensor), begin, bytes), 0,
+                                    tensor_of(block_of(copy), 0, bytes), 0, bytes),
+          "nrt_tensor_copy");
+    parsed.held.push_back(copy);
+    input.tensor = copy;
   }
 
   void launch(Plan& plan, const c10::OperatorHandle& op, Stack* stack, Parsed& parsed) {
