@@ -7,6 +7,7 @@
 
 #include "python/torch_neuronx/csrc/aten/backend.h"
 #include "python/torch_neuronx/csrc/aten/dispatch.h"
+#include "python/torch_neuronx/csrc/aten/tracking.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/memory.h"
 #include "python/torch_neuronx/csrc/program.h"

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a call as its key, and as what a program needs of them.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "python/torch_neuronx/csrc/lower/lowering.h"
+#include "python/torch_neuronx/csrc/view.h"
+
+namespace tnx {
+
+using Key = std::vector<int64_t>;
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t hash = 0x9e3779b97f4a7c15;
+    for (const int64_t word : key) {
+      hash = (hash ^ static_cast<uint64_t>(word)) * 0xff51afd7ed558ccd;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+// A view of device memory that the program reads.
+struct Input {
+  at::Tensor tensor;
+  const c10::StorageImpl* storage = nullptr;  // tensor's when the call was made
+  Layout layout;
+  Type type = kF32;
+  int64_t length = 0;  // of the flat array, elements
+};
+
+struct ScalarUse {
+  size_t argument;
+  size_t element;
+  Number number;
+};
+
+// Arguments as the key sees them. References to tensors of the stack are by position.
+struct Parsed {
+  // Past this many inputs (lists of a whole model's parameters) they are found by a table.
+  static constexpr size_t kFewInputs = 32;
+
+  // Calls f(number of an input) for those of one storage, until it gives true.
+  template <class F>
+  bool any_in_storage(const c10::StorageImpl* storage, F&& f) const {
+    if (by_storage.empty()) {
+      for (size_t n = 0; n < inputs.size(); ++n) {
+        if (inputs[n].storage == storage && f(n)) {
+          return true;
+        }
+      }
+      return false;
+    }
+    const auto at = by_storage.find(storage);
+    return at != by_storage.end() && std::any_of(at->second.begin(), at->second.end(), f);
+  }
+  void add_input(Input input) {
+    inputs.push_back(std::move(input));
+    if (inputs.size() > kFewInputs) {
+      for (size_t n = by_storage.empty() ? 0 : inputs.size() - 1; n < inputs.size(); ++n) {
+        by_storage[inputs[n].storage].push_back(n);
+      }
+    }
+  }
+
+  Key key;
+  int device = -1;
+  std::vector<Input> inputs;  // each view once; added by add_input()
+  std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> by_storage;
+  std::vector<std::vector<int>> uses;  // per argument: input numbers; -1: none, -2: empty
+  std::vector<ScalarUse> scalars;      // those that are inputs
+  std::vector<at::Tensor> held;        // copies made for this call
+  std::optional<at::Generator> generator;
+  bool foreign = false;  // a type that no program holds
+};
+
+// Reads the last arguments of the stack. Throws c10::Error for devices that don't go together.
+void parse(const Row& row, const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+           Parsed& parsed);
+
+// ---- single arguments ----
+
+// The type of an argument's schema, without "optional".
+c10::TypeKind kind_of(const c10::Argument& argument);
+// A Scalar, float, int or bool argument; `known` is false for those that a key may leave out.
+Number number_of(const c10::IValue& value);
+std::vector<int64_t> ints_of(const c10::IValue& value);  // of a list of ints or bools
+// Whether the row looks at the argument's numbers, so that they are in the key.
+bool is_known(const Row& row, size_t argument);
+
+}  // namespace tnx
