@@ -185,8 +185,8 @@ class Graph {
   // Sorts all operands by `before(a, b)` of the first one's elements; stable.
   std::vector<Value> sort(const std::vector<Value>& operands, int64_t dim, bool descending);
 
-  // The first k of each row of the last dimension in order, and their s32 positions. Floats in total
-  // order (-0 before 0, NaN by their signs), equal elements by position.
+  // The first k of each row of the last dimension in order, and their s32 positions. Floats in
+  // total order (-0 before 0, NaN by their signs), equal elements by position.
   std::pair<Value, Value> topk(const Value& x, int64_t k, bool largest);
 
   // ---- random bits: Philox 4x32-10 from a state u64[2] of key and counter ----

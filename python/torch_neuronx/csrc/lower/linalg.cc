@@ -175,9 +175,9 @@ Blocks blocks_of(Graph& g, const Value& offsets, int64_t rows) {
       g.div(g.add(length, number(g, length, b.size - 1)), number(g, length, b.size));
   // Sums up to each group, by a triangle of ones: groups are few.
   const Dims square = {b.groups, b.groups};
-  const Value upto = g.compare("GE", g.iota(kS64, square, 0), g.iota(kS64, square, 1));
+  const Value up_to = g.compare("GE", g.iota(kS64, square, 0), g.iota(kS64, square, 1));
   const Value last_blocks =
-      g.sum(g.select(upto, g.broadcast(blocks, square, {1}), g.zeros(kS64, square)), {1});
+      g.sum(g.select(up_to, g.broadcast(blocks, square, {1}), g.zeros(kS64, square)), {1});
   b.first_blocks = g.sub(last_blocks, blocks);
   const Value block = g.iota(kS64, {b.count}, 0);
   b.group = kept_below(g, count_upto(g, last_blocks, block), b.groups);
