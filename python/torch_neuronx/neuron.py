@@ -161,7 +161,10 @@ def stream(stream: torch.Stream | None) -> Iterator[None]:
 
 def memory_stats(device: Device = None) -> dict[str, int]:
     """Counters of the caching allocator; keys as in torch.cuda.memory_stats."""
-    return _C.memory_stats(_index(device))
+    index = _index(device)
+    if not 0 <= index < max(device_count(), 1):
+        raise RuntimeError(f"invalid device ordinal {index}: there are {device_count()} devices")
+    return _C.memory_stats(index)
 
 
 def memory_allocated(device: Device = None) -> int:
@@ -306,3 +309,10 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def counters() -> dict[str, int]:
     """Program launches, programs built, and those of them that had to be compiled."""
     return _C.counters()
+
+
+def __getattr__(name: str) -> bool:
+    # torch.utils.checkpoint saves the generator's state only where this says so.
+    if name == "_initialized":
+        return _C.is_initialized()
+    raise AttributeError(f"module 'torch.neuron' has no attribute {name!r}")

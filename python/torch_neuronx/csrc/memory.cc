@@ -17,6 +17,7 @@ struct Segment {
   bool small = false;
   nrt_tensor_t* tensor = nullptr;
   uintptr_t address = 0;
+  Block* first = nullptr;  // at offset 0: splitting and merging keep it
 };
 
 namespace {
@@ -47,16 +48,26 @@ struct Pool {
 
 struct DeviceMemory {
   std::mutex mutex;
+  std::set<Segment*> segments;
   Pool pools[2];  // small, large
   MemoryStats stats;
 };
 
+// Never destroyed: tensors may be freed while the process ends.
+struct Devices {
+  std::mutex mutex;
+  std::map<int, std::unique_ptr<DeviceMemory>> memories;
+
+  static Devices& get() {
+    static auto* const self = new Devices;
+    return *self;
+  }
+};
+
 DeviceMemory& memory_of(int device) {
-  static std::mutex mutex;
-  // Never destroyed: tensors may be freed while the process ends.
-  static auto& devices = *new std::map<int, std::unique_ptr<DeviceMemory>>();
-  const std::lock_guard lock(mutex);
-  auto& memory = devices[device];
+  Devices& devices = Devices::get();
+  const std::lock_guard lock(devices.mutex);
+  auto& memory = devices.memories[device];
   if (memory == nullptr) {
     memory = std::make_unique<DeviceMemory>();
   }
@@ -86,6 +97,7 @@ size_t trim(DeviceMemory& memory, Pool& pool) {
     bytes += segment->size;
     memory.stats.reserved_bytes.add(-static_cast<int64_t>(segment->size));
     memory.stats.segments.add(-1);
+    memory.segments.erase(segment);
     delete segment;
     delete block;
   }
@@ -129,6 +141,8 @@ Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
   block->size = got;
   memory.stats.reserved_bytes.add(static_cast<int64_t>(got));
   memory.stats.segments.add(1);
+  segment->first = block;
+  memory.segments.insert(segment);
   return block;
 }
 
@@ -229,7 +243,38 @@ void release(Block* block) {
   pool.free.insert(block);
 }
 
+Block* block_at(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  Devices& devices = Devices::get();
+  const std::lock_guard lock(devices.mutex);
+  for (const auto& [device, memory] : devices.memories) {
+    const std::lock_guard memory_lock(memory->mutex);
+    for (const Segment* segment : memory->segments) {
+      if (wanted < segment->address || wanted >= segment->address + segment->size) {
+        continue;
+      }
+      for (Block* block = segment->first; block != nullptr; block = block->next) {
+        if (segment->address + block->offset == wanted) {
+          return block->free ? nullptr : block;
+        }
+      }
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+void check_block(const Block* block) {
+  if (block == nullptr) {
+    throw Error("the tensor's storage has no device memory: it was resized to 0 bytes or freed");
+  }
+}
+
+}  // namespace
+
 nrt_tensor_t* tensor_of(Block* block, size_t offset, size_t bytes) {
+  check_block(block);
   for (auto view = block->views.rbegin(); view != block->views.rend(); ++view) {
     if (view->offset == offset && view->bytes == bytes) {
       return view->tensor;
@@ -285,11 +330,13 @@ void reset_accumulated_stats(int device) {
 }
 
 void write(Block* block, size_t offset, const void* from, size_t bytes) {
+  check_block(block);
   check(runtime().nrt_tensor_write(block->segment->tensor, from, block->offset + offset, bytes),
         "nrt_tensor_write");
 }
 
 void read(Block* block, size_t offset, void* to, size_t bytes) {
+  check_block(block);
   check(runtime().nrt_tensor_read(block->segment->tensor, to, block->offset + offset, bytes),
         "nrt_tensor_read");
 }

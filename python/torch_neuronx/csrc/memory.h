@@ -57,6 +57,9 @@ struct MemoryStats {
 // Throws OutOfMemory. Zero bytes give a null block.
 Block* allocate(int device, size_t bytes);
 void release(Block* block);
+// The block in use that begins at an address, for memory that came back to us as a bare pointer;
+// null if there is none.
+Block* block_at(const void* address);
 // The NRT tensor of `bytes` bytes at `offset` of the block; belongs to the block.
 nrt_tensor_t* tensor_of(Block* block, size_t offset, size_t bytes);
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device as torch sees it: autoload, views, copies, errors. Right values: torch on the CPU."""
 
+import pickle
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.utils.checkpoint
 import torch_neuronx
 
 DEVICE = "neuron"
@@ -288,3 +290,48 @@ def test_streams_and_events_tell_the_time() -> None:
     last.synchronize()
     assert first.elapsed_time(last) > 0 and last.query()
     equal(x, torch.full((100,), 2.0))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_draws_the_same_numbers_again(reentrant: bool) -> None:
+    # torch.utils.checkpoint looks at torch.neuron._initialized.
+    x = torch.ones(1000, device=DEVICE, requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(
+        lambda a: torch.nn.functional.dropout(a * 1, 0.5), x, use_reentrant=reentrant
+    )
+    y.sum().backward()
+    assert torch.equal(y.detach().cpu(), x.grad.cpu())
+
+
+def test_tensors_are_pickled() -> None:
+    x = torch.arange(6.0, device=DEVICE)
+    again = pickle.loads(pickle.dumps(x[2:4]))
+    assert again.device.type == DEVICE and again.tolist() == [2, 3]
+
+
+def test_a_storage_without_memory_is_an_error() -> None:
+    x = torch.arange(12.0, device=DEVICE)
+    view = x[2:5]
+    x.untyped_storage().resize_(0)
+    for use in (lambda: x.fill_(1), lambda: view + 1, lambda: view.cpu()):
+        with pytest.raises(RuntimeError, match=r"resized to 0 bytes|out of bounds"):
+            use()
+
+
+def test_many_shapes_do_not_fill_the_device() -> None:
+    one = torch.ones(1, device=DEVICE)
+    one.expand(1).add(1)
+    start = torch.neuron.memory_allocated()
+    for n in range(1, 2600):
+        one.expand(n).add(1)
+    # A program keeps the buffer of its numbers: at most 2,048 of them, 512 bytes each.
+    assert torch.neuron.memory_allocated() - start <= 2049 * 512
+    equal(one.expand(3).add(1), torch.full((3,), 2.0))
+
+
+def test_infinities_win_over_nans_in_hypot() -> None:
+    nan, inf = float("nan"), float("inf")
+    a, b = torch.tensor([nan, inf, -inf, nan]), torch.tensor([inf, nan, 2.0, 1.0])
+    for function, other in ((torch.hypot, b), (torch.heaviside, torch.tensor([1.0]))):
+        got = function(a.to(DEVICE), other.to(DEVICE)).cpu()
+        torch.testing.assert_close(got, function(a, other), equal_nan=True)

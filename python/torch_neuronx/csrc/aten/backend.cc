@@ -132,7 +132,14 @@ struct PinnedAllocator final : c10::Allocator {
 c10::Allocator* device_allocator() { return &allocator; }
 
 Block* block_of(const at::Tensor& tensor) {
-  return static_cast<Block*>(tensor.storage().data_ptr().get_context());
+  const c10::DataPtr& pointer = tensor.storage().data_ptr();
+  if (pointer.get() != nullptr && pointer.get_deleter() != &delete_block) {
+    // torch wraps a storage's pointer in a tensor of its own, to pickle it.
+    Block* block = block_at(pointer.get());
+    TORCH_CHECK(block != nullptr, "this memory does not belong to device neuron");
+    return block;
+  }
+  return static_cast<Block*>(pointer.get_context());
 }
 
 Layout layout_of(const at::Tensor& tensor) {

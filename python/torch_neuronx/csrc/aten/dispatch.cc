@@ -5,6 +5,7 @@
 #include <ATen/core/boxing/KernelFunction.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "python/torch_neuronx/csrc/aten/plan.h"
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/aten/tracking.h"
+#include "python/torch_neuronx/csrc/device.h"
 
 namespace tnx {
 namespace {
@@ -34,6 +36,9 @@ class Kernel final : public c10::OperatorKernel {
       : row_(*row), row_name_(std::move(row_name)), native_(native_count(name)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+    if (in_bad_fork()) {
+      translated([] { initialize(); });  // says so
+    }
     Parsed parsed;
     if (row_.index_list >= 0) {
       prepare_indices(op, *stack, static_cast<size_t>(row_.index_list));
@@ -47,7 +52,11 @@ class Kernel final : public c10::OperatorKernel {
     if (plan == nullptr) {
       plan = make_plan(row_, row_name_, op, *stack, parsed);
       const std::lock_guard lock(mutex_);
+      if (plans_.size() >= kMostPlans) {
+        forget_old_plans();
+      }
       plan = plans_.try_emplace(parsed.key, plan).first->second;
+      plan->used = ++uses_;
     }
     if (!plan->unsupported.empty()) {
       fall_back(op, stack, plan->unsupported);
@@ -58,10 +67,28 @@ class Kernel final : public c10::OperatorKernel {
   }
 
  private:
+  // Shapes that change for ever must not fill the device: of an operation's plans the half that was
+  // not used for longest goes when there are this many.
+  static constexpr size_t kMostPlans = 2048;
+
   std::shared_ptr<Plan> find(const Key& key) {
     const std::lock_guard lock(mutex_);
     const auto at = plans_.find(key);
-    return at == plans_.end() ? nullptr : at->second;
+    if (at == plans_.end()) {
+      return nullptr;
+    }
+    at->second->used = ++uses_;
+    return at->second;
+  }
+
+  void forget_old_plans() {  // with the lock held
+    std::vector<uint64_t> ages;
+    for (const auto& [key, plan] : plans_) {
+      ages.push_back(plan->used);
+    }
+    const auto middle = ages.begin() + static_cast<std::ptrdiff_t>(ages.size() / 2);
+    std::nth_element(ages.begin(), middle, ages.end());
+    std::erase_if(plans_, [&](const auto& entry) { return entry.second->used < *middle; });
   }
   // Memory that is read under another view than it is written is copied first.
   static void part_overlaps(const std::vector<int>& written, Parsed& parsed) {
@@ -226,6 +253,7 @@ class Kernel final : public c10::OperatorKernel {
   std::mutex mutex_;
   std::mutex scalar_mutex_;  // of the scalar buffers
   std::unordered_map<Key, std::shared_ptr<Plan>, KeyHash> plans_;
+  uint64_t uses_ = 0;
 };
 // out= variants: the functional operation, then a copy. Overlaps of outputs with inputs and results
 // of another type or shape are then nothing special.

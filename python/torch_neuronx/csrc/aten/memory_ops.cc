@@ -119,6 +119,10 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
     key.words.insert(key.words.end(), dims->begin(), dims->end());
   }
   const std::lock_guard lock(mutex);
+  constexpr size_t kMostPrograms = 4096;
+  if (programs.size() >= kMostPrograms && !programs.contains(key)) {
+    programs.clear();
+  }
   std::shared_ptr<Program>& program = programs[key];
   if (program == nullptr) {
     Graph g("copy");
@@ -245,6 +249,9 @@ void copy_any(const at::Tensor& source, const at::Tensor& target) {
 }
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool /*non_blocking*/) {
+  if (in_bad_fork()) {
+    translated([] { initialize(); });  // says so
+  }
   // Blocking either way: the host's memory may be changed or freed as soon as this returns.
   translated([&] { copy_any(source.expand_as(target), target); });
   return target;

@@ -30,6 +30,7 @@ struct Plan {
   bool random = false;
   uint64_t draws = 0;
   Block* scalars = nullptr;
+  uint64_t used = 0;         // when, by the kernel's count of uses
   std::vector<int> outputs;  // which outs the program computes
   ~Plan() { release(scalars); }
 };

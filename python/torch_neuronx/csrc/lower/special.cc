@@ -130,9 +130,13 @@ TNX_LOWER("hypot", {
   const Value ratio = g.div(small, large);
   const Value one = g.like(large, 1);
   const Value y = g.mul(large, g.sqrt(g.add(one, g.mul(ratio, ratio))));
-  // 0 / 0 and inf / inf.
-  return {
-      g.select(g.compare("EQ", small, large), g.mul(large, g.like(large, std::numbers::sqrt2)), y)};
+  // 0 / 0 and inf / inf; an infinite side wins over a NaN, as in C.
+  const Value same =
+      g.select(g.compare("EQ", small, large), g.mul(large, g.like(large, std::numbers::sqrt2)), y);
+  const Value inf = g.like(same, HUGE_VAL);
+  return {g.select(g.binary("or", g.compare("EQ", g.expand(a, same.dims), inf),
+                            g.compare("EQ", g.expand(b, same.dims), inf)),
+                   inf, same)};
 })
 TNX_LOWER("copysign.Tensor", {
   const Type type = result_compute(call);
@@ -144,8 +148,7 @@ TNX_LOWER("heaviside", {
   const Value& x = call.tensor(0);
   const Value zero = zeros_like(g, x);
   const Value step = g.select(g.compare("GT", x, zero), g.like(x, 1), zero);
-  const Value y = g.select(g.compare("EQ", x, zero), call.operand(g, 1, x.type), step);
-  return {is_float(x.type) ? g.select(g.is_nan(x), x, y) : y};
+  return {g.select(g.compare("EQ", x, zero), call.operand(g, 1, x.type), step)};
 })
 TNX_LOWER("sinc", {
   const Value x = g.mul(g.convert(call.tensor(0), result_compute(call)),
