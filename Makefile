@@ -38,7 +38,9 @@ test-all: ## the tests with the slow ones, sanitizers and fuzzing
 	@tests/sanitize asan tsan clang-tsa
 	@tests/fuzz/run --seconds 1800
 
-wheel: stage ## the PyTorch backend as a wheel in build/dist
+wheel: ## the PyTorch backend as a wheel in build/dist
+	@packaging/install-deps demo
+	@$(MAKE) --no-print-directory stage
 	@$(PYTHON) packaging/make_wheel.py --stage $(STAGE) --out build/dist
 
 bench: ## measure against the peers; ratios go to the terminal and build/bench.json
