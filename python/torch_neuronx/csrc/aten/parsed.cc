@@ -148,7 +148,7 @@ class Parser {
                                                                : number.integer);
     } else {
       parsed.key.push_back(kTagNumber + static_cast<int64_t>(number.kind) * 16);
-      parsed.scalars.push_back({i, element, number});
+      parsed.add_scalar(i, element, number);
     }
   }
 
@@ -170,7 +170,7 @@ class Parser {
         key.push_back(kTagCpuScalar);
         key.push_back(*type * 2 + (given.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0));
         Number number = number_in(given);
-        parsed.scalars.push_back({i, parsed.uses[i].size(), number});
+        parsed.add_scalar(i, parsed.uses[i].size(), number);
         key.push_back(static_cast<int64_t>(number.kind));
         parsed.uses[i].push_back(
             -3 - (*type * 2 + (given.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0)));

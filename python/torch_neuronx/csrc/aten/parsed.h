@@ -43,6 +43,7 @@ struct ScalarUse {
   size_t argument;
   size_t element;
   Number number;
+  int64_t place;  // among the scalars that are floats, or among the others
 };
 
 // Arguments as the key sees them. References to tensors of the stack are by position.
@@ -73,13 +74,20 @@ struct Parsed {
     }
   }
 
+  void add_scalar(size_t argument, size_t element, const Number& number) {
+    size_t& count = number.kind == Number::Kind::kFloat ? floats : ints;
+    scalars.push_back({argument, element, number, static_cast<int64_t>(count++)});
+  }
+
   Key key;
   int device = -1;
   std::vector<Input> inputs;  // each view once; added by add_input()
   std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> by_storage;
   std::vector<std::vector<int>> uses;  // per argument: input numbers; -1: none, -2: empty
-  std::vector<ScalarUse> scalars;      // those that are inputs
-  std::vector<at::Tensor> held;        // copies made for this call
+  std::vector<ScalarUse> scalars;      // those that are inputs; added by add_scalar()
+  size_t ints = 0;                     // of them
+  size_t floats = 0;
+  std::vector<at::Tensor> held;  // copies made for this call
   std::optional<at::Generator> generator;
   bool foreign = false;  // a type that no program holds
 };

@@ -241,9 +241,8 @@ class Planner {
     for (size_t i = 0; i < flats.size(); ++i) {
       views.push_back(read_view(g, flats[i], parsed.inputs[i].layout));
     }
-    for (const ScalarUse& use : parsed.scalars) {
-      ++(use.number.kind == Number::Kind::kFloat ? plan.floats : plan.ints);
-    }
+    plan.ints = parsed.ints;
+    plan.floats = parsed.floats;
     plan.random = row_.random;
     std::optional<Value> ints;
     std::optional<Value> floats;
@@ -270,11 +269,8 @@ class Planner {
     if (state) {
       call.set_random_state(*state);
     }
-    int64_t next_int = 0;
-    int64_t next_float = 0;
     for (const ScalarUse& use : parsed.scalars) {
-      call.place_scalar(use.argument, use.element,
-                        use.number.kind == Number::Kind::kFloat ? next_float++ : next_int++);
+      call.place_scalar(use.argument, use.element, use.place);
     }
     std::vector<Value> results = row_.lower(g, call);
     finish(g, parsed, flats, outs, results, plan);
@@ -299,15 +295,9 @@ class Planner {
     const auto& arguments = op.schema().arguments();
     const size_t begin = stack.size() - arguments.size();
     std::vector<Arg> args;
-    // Numbers of CPU tensors come in the order of parsed.scalars.
-    std::map<std::pair<size_t, size_t>, int64_t> places;
-    int64_t next_int = 0;
-    int64_t next_float = 0;
-    std::map<std::pair<size_t, size_t>, Number> numbers;
+    std::map<std::pair<size_t, size_t>, const ScalarUse*> scalars;
     for (const ScalarUse& use : parsed.scalars) {
-      places[{use.argument, use.element}] =
-          use.number.kind == Number::Kind::kFloat ? next_float++ : next_int++;
-      numbers[{use.argument, use.element}] = use.number;
+      scalars[{use.argument, use.element}] = &use;
     }
     const auto tensor = [&](const at::Tensor& given, size_t i, size_t e) -> Arg {
       const int use = parsed.uses[i][e];
@@ -319,12 +309,13 @@ class Planner {
                        Dims(given.sizes().begin(), given.sizes().end()));
       }
       if (use <= -3) {
-        const Number& number = numbers.at({i, e});
+        const ScalarUse& scalar = *scalars.at({i, e});
+        const Number& number = scalar.number;
         if (given.unsafeGetTensorImpl()->is_wrapped_number()) {
           return number;
         }
         const Value& inputs = number.kind == Number::Kind::kFloat ? floats : ints;
-        return g.convert(g.reshape(g.narrow(inputs, 0, places.at({i, e}), 1), {}),
+        return g.convert(g.reshape(g.narrow(inputs, 0, scalar.place, 1), {}),
                          *type_of(given.scalar_type()));
       }
       return views[static_cast<size_t>(use)];

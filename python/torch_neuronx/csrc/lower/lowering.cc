@@ -2,6 +2,7 @@
 #include "python/torch_neuronx/csrc/lower/lowering.h"
 
 #include <numeric>
+#include <stdexcept>
 #include <unordered_map>
 
 namespace tnx {
@@ -118,7 +119,11 @@ Call Call::element(const std::string& name, size_t e) const {
   return call;
 }
 
-void add_row(std::string_view name, Row row) { table()[std::string(name)] = std::move(row); }
+void add_row(std::string_view name, Row row) {
+  if (!table().try_emplace(std::string(name), std::move(row)).second) {
+    throw std::logic_error("two lowerings of " + std::string(name));  // ends the load: a bug
+  }
+}
 
 const Row* find_row(std::string_view name) {
   const auto at = table().find(std::string(name));

@@ -131,7 +131,7 @@ struct Row {
   std::vector<int> format_like;
 };
 
-// The name as in the dispatcher, without "aten::": "add.Tensor", "relu".
+// The name as in the dispatcher, without "aten::": "add.Tensor", "relu". Each name once.
 void add_row(std::string_view name, Row row);
 const Row* find_row(std::string_view name);
 std::vector<std::string> row_names();
@@ -153,6 +153,9 @@ std::vector<std::string> row_names();
 #define TNX_LOWER(name, ...) TNX_LOWER_ROW(name, Row{}, __VA_ARGS__)
 
 // ---- helpers of many rows ----
+
+// Type in which the first result is computed.
+inline Type result_compute(const Call& call) { return compute_type(call.out().type); }
 
 // Dims as positions from 0: negative ones count from the end; none given means all.
 Dims all_dims(const Value& x);

@@ -22,8 +22,6 @@ Pair operands(Graph& g, const Call& call, Type type) {
   return {call.operand(g, 0, type), call.operand(g, 1, type)};
 }
 
-Type result_compute(const Call& call) { return compute_type(call.out().type); }
-
 // a + alpha * b and a - alpha * b; pred adds as "or".
 std::vector<Value> add_scaled(Graph& g, const Call& call, const char* opcode, bool swapped) {
   const Type type = call.out().type == kPred ? kU8 : result_compute(call);

@@ -9,8 +9,6 @@
 namespace tnx {
 namespace {
 
-Type result_compute(const Call& call) { return compute_type(call.out().type); }
-
 Value zeros_like(Graph& g, const Value& x) { return g.like(x, 0); }
 
 Value sign_bit(Graph& g, const Value& x) {  // true for -0 and negative NaNs too
