@@ -224,11 +224,27 @@ Status EmulatedMachine::account(int core, MemoryCategory category, int64_t bytes
   }
   CoreRecord& record = file_->core(physical(core));
   add(record.bytes[index], static_cast<uint64_t>(bytes));
+  store(record.last_change[index], bytes);
   const uint64_t now = load(record.bytes[index]);
   if (bytes > 0 && now > load(record.peak[index])) {
     store(record.peak[index], now);
   }
   return ok_status();
+}
+
+Status EmulatedMachine::account_host(HostCategory category, int64_t bytes) {
+  ONRT_RETURN_IF_ERROR(file_->check_process());
+  const auto index = static_cast<size_t>(category);
+  if (index >= kHostCategories) {
+    return Status(NRT_INVALID, format("host memory category {} does not exist", index));
+  }
+  add(file_->process().host_bytes[index], static_cast<uint64_t>(bytes));
+  return ok_status();
+}
+
+Result<CoreStatistics*> EmulatedMachine::statistics(int core) {
+  ONRT_RETURN_IF_ERROR(check_claimed(core));
+  return &file_->statistics(physical(core));
 }
 
 Result<DeviceAddress> EmulatedMachine::map_host(int device, void* data, uint64_t size) {
@@ -393,8 +409,12 @@ Result<DeviceCounters> EmulatedMachine::counters(int device) {
   DeviceCounters counters;
   counters.dma_descriptors = load(record.dma_descriptors);
   counters.dma_bytes = load(record.dma_bytes);
-  counters.programs_started = load(record.programs_started);
-  counters.programs_failed = load(record.programs_failed);
+  const int per_device = info_.physical_cores_per_device;
+  for (int core = device * per_device; core < (device + 1) * per_device; ++core) {
+    const CoreRecord& on_core = file_->core(core);
+    counters.programs_failed += load(on_core.programs_failed);
+    counters.programs_started += load(on_core.programs_failed) + load(on_core.programs_completed);
+  }
   counters.hbm_corrected_errors = load(record.hbm_corrected_errors);
   counters.hbm_uncorrected_errors = load(record.hbm_uncorrected_errors);
   return counters;

@@ -41,6 +41,8 @@ class EmulatedMachine : public Machine {
   Result<std::byte*> map(HbmId hbm, DeviceAddress address, uint64_t size) override;
   Result<int> share(HbmId hbm, DeviceAddress address, uint64_t size, uint64_t* offset) override;
   Status account(int core, MemoryCategory category, int64_t bytes) override;
+  Status account_host(HostCategory category, int64_t bytes) override;
+  Result<CoreStatistics*> statistics(int core) override;
 
   Result<DeviceAddress> map_host(int device, void* data, uint64_t size) override;
   Status unmap_host(int device, DeviceAddress address) override;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of an emulated core: the part of EmulatedMachine that uses the engine.
+#include <algorithm>
 #include <thread>
 
 #include "emulator/clock.h"
+#include "emulator/cost.h"
 #include "emulator/emulated_machine.h"
 #include "emulator/exec/engine.h"
 #include "emulator/exec/thread_pool.h"
@@ -51,31 +53,35 @@ Result<std::shared_ptr<ThreadPool>> shared_pool(const Context& context) {
   return pool;
 }
 
-// Marks a core as busy for readers while it lives.
+// Marks the physical cores of a logical one as busy for readers, from construction to end(). The
+// caller holds the core, so plain stores do; what a reader needs is one word.
 class BusyMark {
  public:
-  BusyMark(MachineFile& file, int first, int count) : file_(file), first_(first), count_(count) {
-    const uint64_t now = monotonic_ns();
+  BusyMark(MachineFile& file, int first, int count)
+      : file_(file), first_(first), count_(count), begin_(monotonic_ns()) {
     for (int core = first_; core < first_ + count_; ++core) {
-      store(file_.core(core).busy_since_ns, now);
-      publish(file_.core(core).running, 1);
+      CoreRecord& record = file_.core(core);
+      const uint64_t sum = busy_sum(load(record.busy), load(record.busy_since_ns));
+      store(record.busy_since_ns, begin_);
+      publish(record.busy, busy_open(sum, begin_));
     }
   }
-  ~BusyMark() {
+  // How long the cores were busy.
+  uint64_t end() {
     const uint64_t now = monotonic_ns();
     for (int core = first_; core < first_ + count_; ++core) {
       CoreRecord& record = file_.core(core);
-      publish(record.running, 0);
-      add(record.busy_ns, now - load(record.busy_since_ns));
+      publish(record.busy, busy_sum(load(record.busy), now));
     }
+    return now - begin_;
   }
-  BusyMark(const BusyMark&) = delete;
-  BusyMark& operator=(const BusyMark&) = delete;
+  uint64_t begin() const { return begin_; }
 
  private:
   MachineFile& file_;
   const int first_;
   const int count_;
+  const uint64_t begin_;
 };
 
 }  // namespace
@@ -116,13 +122,15 @@ Result<ProgramInfo> EmulatedMachine::program_load(int core, const ProgramImage& 
   info.io_slots = static_cast<uint32_t>(decoded.io.size());
   info.scratch_bytes = decoded.scratch_bytes;
   info.device_ns = program->engine->timeline().device_ns;
+  info.multiply_accumulates =
+      static_cast<uint64_t>(cost_of(decoded, program->engine->timeline()).flops / 2);
   const MutexLock lock(mutex_);
   if (pool_ == nullptr) {
     ONRT_ASSIGN_OR_RETURN(pool_, shared_pool(context_));
   }
   info.id = file_->new_program_id();
   programs_[info.id] = std::move(program);
-  file_->list_model(info.id, core, image.name);
+  file_->list_model(info.id, core, image);
   return info;
 }
 
@@ -226,30 +234,26 @@ Status EmulatedMachine::program_start(int core, ProgramId id, const ProgramStart
 
 Notification EmulatedMachine::run_program(int core, const LoadedProgram& program,
                                           const EngineBinding& binding, const EngineRun& run) {
-  const auto begin = std::chrono::steady_clock::now();
-  DeviceCounterRecord& device = file_->counters(program.device);
   CoreRecord& record = file_->core(physical(core));
-  add(device.programs_started, 1);
-  Result<uint64_t> result = [&] {
-    const BusyMark busy(*file_, physical(core), info_.logical_core_size);
-    return program.engine->execute(binding, run);
-  }();
+  BusyMark busy(*file_, physical(core), info_.logical_core_size);
+  Result<uint64_t> result = program.engine->execute(binding, run);
+  if (result.ok() && context_.settings.flag(Setting::kEmuPace)) {
+    const uint64_t took = monotonic_ns() - busy.begin();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(*result - std::min(*result, took)));
+  }
   Notification notification;
+  notification.busy_ns = busy.end();
   notification.device_start_ns = load(record.device_clock_ns);
   notification.device_end_ns = notification.device_start_ns;
   if (!result.ok()) {
-    add(device.programs_failed, 1);
-    add(record.programs_failed, 1);
+    store(record.programs_failed, load(record.programs_failed) + 1);
     notification.status = result.status().code();
     ONRT_LOG(context_.log, Tdrv, Error, "core {}: {}", core, result.status().message());
     return notification;
   }
   notification.device_end_ns += *result;
   store(record.device_clock_ns, notification.device_end_ns);
-  add(record.programs_completed, 1);
-  if (context_.settings.flag(Setting::kEmuPace)) {
-    std::this_thread::sleep_until(begin + std::chrono::nanoseconds(*result));
-  }
+  store(record.programs_completed, load(record.programs_completed) + 1);
   return notification;
 }
 

@@ -60,6 +60,12 @@ Result<int> MachineFile::claim_locked(int start, int count, int step) {
     if (!all_free || !locks_.try_lock(kCoreLockBytes + core, count)) {
       continue;
     }
+    if (Status room = control_.reserve(&control_->statistics[core],
+                                       static_cast<size_t>(count) * sizeof(CoreStatisticsRecord));
+        !room.ok()) {
+      locks_.unlock(kCoreLockBytes + core, count);
+      return room;
+    }
     for (int c = core; c < core + count; ++c) {
       clear_core(c);
       publish(control_->cores[c].owner, static_cast<uint32_t>(slot_) + 1);

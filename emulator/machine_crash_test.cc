@@ -42,7 +42,7 @@ int use_machine(const TestMachine& machine, const Context& context) {
     return 3;
   }
   std::memset((*first)->data() + kMiB, 0x5A, 3 * kMiB);
-  file.list_model(7, *more, "a model");
+  file.list_model(7, *more, ProgramImage{.name = "a model"});
   if (!file.release(*more, 1).ok() || !file.free(*first).ok()) {
     return 4;
   }

@@ -291,7 +291,8 @@ Status MachineFile::take_slot(const Context& context, const AttachOptions& optio
     }
     ONRT_CRASH_POINT(crash_, attach_slot_locked);
     if (static_cast<uint32_t>(slot) >= slots()) {
-      ONRT_RETURN_IF_ERROR(control_.reserve(&control_->processes[slot], sizeof(ProcessRecord)));
+      ONRT_RETURN_IF_ERROR(
+          control_.reserve(&control_->processes[slot], offsetof(ProcessRecord, models)));
       store(control_->header.slot_high_water, static_cast<uint32_t>(slot) + 1);
     }
     fill_slot(slot, context, options);
@@ -319,7 +320,9 @@ void MachineFile::fill_slot(int slot, const Context& context, const AttachOption
   store_text(record.tag, sizeof(record.tag),
              tag.empty() ? std::string_view(format("{}", self.pid)) : tag);
   store_text(record.runtime_version, sizeof(record.runtime_version), options.runtime_version);
-  std::memset(record.models, 0, sizeof(record.models));
+  std::memset(record.host_bytes, 0, sizeof(record.host_bytes));
+  store(record.model_high_water, 0);
+  store(record.models_not_listed, 0);
   add(record.generation, 1);
   std::atomic_thread_fence(std::memory_order_release);
   store(record.sequence, load(record.sequence) + 1);
@@ -477,7 +480,7 @@ void MachineFile::reclaim(int slot) {
   std::atomic_thread_fence(std::memory_order_release);
   std::memset(record.command, 0, sizeof(record.command));
   std::memset(record.tag, 0, sizeof(record.tag));
-  std::memset(record.models, 0, sizeof(record.models));
+  store(record.model_high_water, 0);
   std::atomic_thread_fence(std::memory_order_release);
   store(record.sequence, load(record.sequence) + 1);
   ONRT_CRASH_POINT(crash_, reclaim_cleared);
@@ -486,18 +489,41 @@ void MachineFile::reclaim(int slot) {
 
 void MachineFile::clear_core(int core) {
   CoreRecord& record = control_->cores[core];
-  store(record.running, 0);
+  // An execution that was killed counts up to its start: nobody knows when it ended.
+  const uint64_t busy = load(record.busy);
+  if (is_busy(busy)) {
+    store(record.busy, busy_sum(busy, load(record.busy_since_ns)));
+  }
   store(record.busy_since_ns, 0);
   for (int i = 0; i < kLayoutCategories; ++i) {
     store(record.bytes[i], 0);
     store(record.peak[i], 0);
+    store(record.last_change[i], 0);
   }
+  fold_statistics(core);
   SyncRecord& sync = control_->sync[core];
   for (uint32_t& semaphore : sync.semaphores) {
     store(semaphore, 0);
   }
   for (uint32_t& event : sync.events) {
     store(event, 0);
+  }
+}
+
+// A crash in between loses what was not added yet; it counts nothing twice.
+void MachineFile::fold_statistics(int core) {
+  CoreStatisticsRecord& record = control_->statistics[core];
+  for (size_t i = 0; i < kCoreCounters; ++i) {
+    const uint64_t value = load(record.live.counters[i]);
+    store(record.live.counters[i], 0);
+    store(record.earlier[i], load(record.earlier[i]) + value);
+  }
+  store(record.live.running_model, 0);
+  store(record.live.busy_ns, 0);
+  for (LatencyHistogram* histogram : {&record.live.total_latency, &record.live.device_latency}) {
+    for (uint32_t& bucket : histogram->buckets) {
+      store(bucket, 0);
+    }
   }
 }
 
@@ -515,29 +541,60 @@ void MachineFile::remove_unused_files() {
   }
 }
 
-void MachineFile::list_model(uint64_t id, int core, std::string_view name) {
-  const MutexLock lock(mutex_);
-  ProcessRecord& record = control_->processes[slot_];
-  for (ModelRecord& model : record.models) {
-    if (load(model.id) == 0) {
-      store(record.sequence, load(record.sequence) | 1u);
-      std::atomic_thread_fence(std::memory_order_release);
-      model.core = core;
-      store_text(model.name, sizeof(model.name), name);
-      store(model.id, id);
-      std::atomic_thread_fence(std::memory_order_release);
-      store(record.sequence, load(record.sequence) + 1);
-      return;
-    }
+Result<ModelRecord*> MachineFile::free_model_entry() {
+  ProcessRecord& record = process();
+  if (!free_models_.empty()) {
+    ModelRecord* const entry = &record.models[free_models_.back()];
+    free_models_.pop_back();
+    return entry;
   }
+  constexpr uint32_t kStep = 32;
+  const uint32_t used = load(record.model_high_water);
+  if (used >= kMaxModels) {
+    return Status(NRT_RESOURCE, "the list of models is full");
+  }
+  if (used % kStep == 0) {
+    ONRT_RETURN_IF_ERROR(control_.reserve(&record.models[used], kStep * sizeof(ModelRecord)));
+    std::memset(&record.models[used], 0, kStep * sizeof(ModelRecord));
+  }
+  publish(record.model_high_water, used + 1);
+  return &record.models[used];
+}
+
+void MachineFile::list_model(uint64_t id, int core, const ProgramImage& image) {
+  const MutexLock lock(mutex_);
+  const auto entry = free_model_entry();
+  if (!entry.ok()) {
+    add(process().models_not_listed, 1);
+    return;
+  }
+  ModelRecord& model = **entry;
+  store(model.sequence, load(model.sequence) | 1U);
+  std::atomic_thread_fence(std::memory_order_release);
+  model.core = core;
+  model.model = image.model;
+  std::memcpy(model.uuid, image.uuid.data(), sizeof(model.uuid));
+  model.code_bytes = image.code_bytes;
+  model.constants_bytes = image.constants_bytes;
+  store_text(model.name, sizeof(model.name), image.name);
+  store(model.id, id);
+  std::atomic_thread_fence(std::memory_order_release);
+  store(model.sequence, load(model.sequence) + 1);
 }
 
 void MachineFile::unlist_model(uint64_t id) {
   const MutexLock lock(mutex_);
-  for (ModelRecord& model : control_->processes[slot_].models) {
-    if (load(model.id) == id) {
-      store(model.id, 0);
+  ProcessRecord& record = process();
+  const uint32_t used = std::min<uint32_t>(load(record.model_high_water), kMaxModels);
+  for (uint32_t i = 0; i < used; ++i) {
+    if (load(record.models[i].id) == id) {
+      store(record.models[i].id, 0);
+      free_models_.push_back(static_cast<int>(i));
+      return;
     }
+  }
+  if (const uint32_t more = load(record.models_not_listed); more != 0) {
+    store(record.models_not_listed, more - 1);
   }
 }
 

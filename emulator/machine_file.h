@@ -17,6 +17,7 @@
 #include "emulator/machine_place.h"
 #include "emulator/record_locks.h"
 #include "runtime/base/mutex.h"
+#include "runtime/driver/driver.h"
 
 namespace onrt::emu {
 
@@ -96,12 +97,15 @@ class MachineFile {
   Result<std::vector<CoreOwner>> owners();
   bool owns(int core) const;
   CoreRecord& core(int core) { return control_->cores[core]; }
+  CoreStatistics& statistics(int core) { return control_->statistics[core].live; }
+  ProcessRecord& process() { return control_->processes[slot_]; }
   SyncRecord& sync(int core) { return control_->sync[core]; }
   DeviceCounterRecord& counters(int device) { return control_->counters[device]; }
 
   // ---- models, for readers
   uint64_t new_program_id() { return last_program_.fetch_add(1) + 1; }  // unique in this process
-  void list_model(uint64_t id, int core, std::string_view name);
+  // Not shown when the list is full.
+  void list_model(uint64_t id, int core, const ProgramImage& image);
   void unlist_model(uint64_t id);
 
   // ---- memory
@@ -154,6 +158,8 @@ class MachineFile {
   void reclaim_extents(int slot) ONRT_REQUIRES(mutex_);
   void remove_unused_files() ONRT_REQUIRES(mutex_);
   void clear_core(int core);
+  void fold_statistics(int core);
+  Result<ModelRecord*> free_model_entry() ONRT_REQUIRES(mutex_);
   uint32_t entries(int stack) const;
 
   Result<int> claim_locked(int start, int count, int step) ONRT_REQUIRES(mutex_);
@@ -188,6 +194,7 @@ class MachineFile {
 
   Mutex mutex_;
   std::vector<UniqueFd> stack_files_ ONRT_GUARDED_BY(mutex_);
+  std::vector<int> free_models_ ONRT_GUARDED_BY(mutex_);  // unused entries below the high water
 };
 
 }  // namespace onrt::emu

@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/driver/core_statistics.h"
+
 namespace onrt::emu {
 
-inline constexpr uint32_t kLayoutVersion = 1;
+inline constexpr uint32_t kLayoutVersion = 2;
 inline constexpr std::array<char, 8> kMagic = {'O', 'N', 'R', 'T', 'M', 'A', 'C', 'H'};
 
 inline constexpr int kMaxDevices = 256;
@@ -25,7 +27,7 @@ inline constexpr int kMaxStacks = 1024;
 inline constexpr int kMaxExtentsPerStack = 2048;
 inline constexpr int kMaxProcesses = 256;
 inline constexpr int kMaxLinks = 8;
-inline constexpr int kMaxModels = 64;         // listed per process; more are loaded but not listed
+inline constexpr int kMaxModels = 512;        // listed per process; more are loaded but not listed
 inline constexpr int kLayoutCategories = 16;  // >= kMemoryCategories
 // Semaphores and events per core: 256 + 256 on v2 and v3 (public kernel driver).
 inline constexpr int kSemaphores = 256;
@@ -84,18 +86,23 @@ struct JournalRecord {
 static_assert(sizeof(JournalRecord) == 64);
 
 struct ModelRecord {
-  uint64_t id;  // 0: unused entry
-  int32_t core;
+  uint32_t sequence;  // odd while the owner changes the entry
+  int32_t core;       // logical, in the owner's core size
+  uint64_t id;        // of the program; 0: unused entry
+  uint32_t model;     // number by which users know it
   uint32_t unused;
-  char name[112];
+  uint8_t uuid[16];
+  uint64_t code_bytes;  // accounted to the model on its core
+  uint64_t constants_bytes;
+  char name[136];
 };
-static_assert(sizeof(ModelRecord) == 128);
+static_assert(sizeof(ModelRecord) == 192);
 
 enum class SlotState : uint32_t { kFree = 0, kInUse = 1, kReclaiming = 2 };
 
 struct ProcessRecord {
   uint32_t state;     // SlotState; written under the machine lock
-  uint32_t sequence;  // odd while the owner changes the texts or models below
+  uint32_t sequence;  // odd while the owner changes the texts below
   int32_t pid;
   uint32_t logical_core_size;
   uint64_t start_time;     // field 22 of /proc/<pid>/stat
@@ -105,24 +112,49 @@ struct ProcessRecord {
   char command[512];
   char tag[256];
   char runtime_version[64];
-  uint8_t unused[144];
+  uint64_t host_bytes[4];      // by HostCategory
+  uint32_t model_high_water;   // entries at and above it were never used by this owner
+  uint32_t models_not_listed;  // loaded now, beyond kMaxModels
+  uint8_t unused[104];
   ModelRecord models[kMaxModels];
 };
-static_assert(sizeof(ProcessRecord) == 1024 + 128 * kMaxModels);
+static_assert(sizeof(ProcessRecord) == 1024 + 192 * kMaxModels);
 
 struct CoreRecord {
   uint32_t owner;  // slot + 1; 0: free
-  uint32_t running;
-  uint64_t busy_since_ns;  // CLOCK_MONOTONIC; valid while running != 0
-  uint64_t busy_ns;
+  uint32_t unused0;
+  uint64_t busy_since_ns;  // CLOCK_MONOTONIC, of the latest execution
+  uint64_t busy;           // see busy_open()
   uint64_t device_clock_ns;
   uint64_t programs_completed;
   uint64_t programs_failed;
   uint64_t bytes[kLayoutCategories];
   uint64_t peak[kLayoutCategories];
-  uint8_t unused[208];
+  int64_t last_change[kLayoutCategories];  // of bytes
+  uint8_t unused[80];
 };
 static_assert(sizeof(CoreRecord) == 512);
+
+// How long a core was busy, as one word that is right at any moment: the sum in ns while it is
+// idle; while a program runs, kBusyOpen and that time at which the sum would have been 0 had it
+// been busy ever since. CLOCK_MONOTONIC.
+inline constexpr uint64_t kBusyOpen = 1ULL << 63;
+constexpr uint64_t busy_open(uint64_t sum_ns, uint64_t begin_ns) {
+  return kBusyOpen | ((begin_ns - sum_ns) & ~kBusyOpen);
+}
+constexpr bool is_busy(uint64_t word) { return (word & kBusyOpen) != 0; }
+constexpr uint64_t busy_sum(uint64_t word, uint64_t now_ns) {
+  const uint64_t zero = word & ~kBusyOpen;
+  return !is_busy(word) ? word : now_ns > zero ? now_ns - zero : 0;
+}
+
+// Statistics of a logical core are in the record of its first physical core.
+struct CoreStatisticsRecord {
+  CoreStatistics live;              // of the present owner
+  uint64_t earlier[kCoreCounters];  // sums over earlier owners
+  uint8_t unused[64];
+};
+static_assert(sizeof(CoreStatisticsRecord) == 5120);
 
 struct SyncRecord {
   uint32_t semaphores[kSemaphores];
@@ -130,11 +162,11 @@ struct SyncRecord {
 };
 static_assert(sizeof(SyncRecord) == 2048);
 
+// Programs are counted by core.
 struct DeviceCounterRecord {
   uint64_t dma_descriptors;
   uint64_t dma_bytes;
-  uint64_t programs_started;
-  uint64_t programs_failed;
+  uint64_t unused0[2];
   uint64_t hbm_corrected_errors;
   uint64_t hbm_uncorrected_errors;
   uint8_t unused[16];
@@ -184,6 +216,7 @@ struct ControlFile {
   CoreRecord cores[kMaxCores];
   SyncRecord sync[kMaxCores];
   ExtentRecord extents[kMaxStacks][kMaxExtentsPerStack];
+  CoreStatisticsRecord statistics[kMaxCores];
 };
 static_assert(std::is_trivially_copyable_v<ControlFile>);
 static_assert(offsetof(ControlFile, journal) == 64);
@@ -192,9 +225,10 @@ static_assert(offsetof(ControlFile, devices) == 512);
 static_assert(offsetof(ControlFile, counters) == 66048);
 static_assert(offsetof(ControlFile, stacks) == 82432);
 static_assert(offsetof(ControlFile, processes) == 151552);
-static_assert(offsetof(ControlFile, cores) == 151552 + kMaxProcesses * 9216);
+static_assert(offsetof(ControlFile, cores) == 151552 + kMaxProcesses * 99328);
 static_assert(offsetof(ControlFile, sync) == offsetof(ControlFile, cores) + kMaxCores * 512);
 static_assert(offsetof(ControlFile, extents) == offsetof(ControlFile, sync) + kMaxCores * 2048);
+static_assert(offsetof(ControlFile, statistics) == offsetof(ControlFile, extents) + 67108864);
 
 // Bytes of the lock file that stand for something (fcntl record locks).
 inline constexpr int64_t kMachineLockByte = 0;

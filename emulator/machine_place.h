@@ -36,7 +36,7 @@ std::vector<std::string> reader_roots(const Context& context);
 // Paths in folder `parent` whose names start with `prefix`, sorted.
 std::vector<std::string> paths_in(const std::string& parent, std::string_view prefix);
 
-// "trn2.48xlarge.v1" -> "trn2.48xlarge"; nothing for other folders and other layout versions.
+// "trn2.48xlarge.v2" -> "trn2.48xlarge"; nothing for other folders and other layout versions.
 std::optional<std::string> machine_name_of(std::string_view folder);
 // Layout version in the name of a machine's folder; 0 when it isn't one.
 int machine_version_of(std::string_view folder);

@@ -31,20 +31,23 @@ class ControlReader {
   ControlReader(UniqueFd folder, UniqueFd control)
       : folder_(std::move(folder)), control_(std::move(control)) {}
 
-  template <class T>
-  std::vector<T> read(size_t offset, size_t count) const {
-    std::vector<T> records(count);
-    auto* bytes = reinterpret_cast<char*>(records.data());
+  void read_into(size_t offset, void* to, size_t size) const {
+    auto* const bytes = static_cast<char*>(to);
     size_t done = 0;
-    while (done < count * sizeof(T)) {
-      const ssize_t got = ::pread(control_.get(), bytes + done, count * sizeof(T) - done,
-                                  static_cast<off_t>(offset + done));
+    while (done < size) {
+      const ssize_t got =
+          ::pread(control_.get(), bytes + done, size - done, static_cast<off_t>(offset + done));
       if (got <= 0) {
-        std::memset(bytes + done, 0, count * sizeof(T) - done);
+        std::memset(bytes + done, 0, size - done);
         break;
       }
       done += static_cast<size_t>(got);
     }
+  }
+  template <class T>
+  std::vector<T> read(size_t offset, size_t count) const {
+    std::vector<T> records(count);
+    read_into(offset, records.data(), count * sizeof(T));
     return records;
   }
   int folder() const { return folder_.get(); }
@@ -57,6 +60,10 @@ class ControlReader {
   UniqueFd folder_;
   UniqueFd control_;
 };
+
+size_t process_offset(size_t slot) {
+  return offsetof(ControlFile, processes) + slot * sizeof(ProcessRecord);
+}
 
 Result<ControlReader> open_control(const std::string& directory) {
   UniqueFd folder = open_file(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -73,12 +80,13 @@ Result<ControlReader> open_control(const std::string& directory) {
   return ControlReader(std::move(folder), std::move(control));
 }
 
-// One process record whose texts were not being changed while it was read, as far as can be had.
+// One process record, without its models, whose texts were not being changed while it was read, as
+// far as can be had.
 ProcessRecord read_process(const ControlReader& reader, size_t slot) {
   ProcessRecord record{};
+  const size_t offset = process_offset(slot);
   for (int attempt = 0; attempt < 5; ++attempt) {
-    const size_t offset = offsetof(ControlFile, processes) + slot * sizeof(ProcessRecord);
-    record = reader.read<ProcessRecord>(offset, 1).front();
+    reader.read_into(offset, &record, offsetof(ProcessRecord, models));
     const uint32_t again =
         reader.read<uint32_t>(offset + offsetof(ProcessRecord, sequence), 1).front();
     if (record.sequence == again && record.sequence % 2 == 0) {
@@ -86,6 +94,28 @@ ProcessRecord read_process(const ControlReader& reader, size_t slot) {
     }
   }
   return record;
+}
+
+// Entries that were not being changed: each is read until it is the same twice.
+std::vector<ModelRecord> read_models(const ControlReader& reader, size_t slot,
+                                     uint32_t high_water) {
+  const size_t offset = process_offset(slot) + offsetof(ProcessRecord, models);
+  const size_t count = std::min<uint32_t>(high_water, kMaxModels);
+  auto models = reader.read<ModelRecord>(offset, count);
+  const auto again = reader.read<ModelRecord>(offset, count);
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t after = again[i].sequence;
+    for (int attempt = 0; attempt < 5 && (models[i].sequence != after || after % 2 != 0);
+         ++attempt) {
+      models[i] = reader.read<ModelRecord>(offset + i * sizeof(ModelRecord), 1).front();
+      after = reader.read<uint32_t>(offset + i * sizeof(ModelRecord), 1).front();
+    }
+    if (models[i].sequence != after || after % 2 != 0) {
+      models[i].id = 0;
+    }
+  }
+  std::erase_if(models, [](const ModelRecord& model) { return model.id == 0; });
+  return models;
 }
 
 // By /proc when the process is in this pid namespace. In another one, by its record lock; a member
@@ -103,7 +133,8 @@ bool process_alive(const ControlReader& reader, const ProcessRecord& record, int
   return fd.valid() && RecordLocks(std::move(fd)).holder(kSlotLockBytes + slot, 1).has_value();
 }
 
-ProcessSnapshot process_snapshot(const ProcessRecord& record, size_t slot) {
+ProcessSnapshot process_snapshot(const ControlReader& reader, const ProcessRecord& record,
+                                 size_t slot) {
   ProcessSnapshot process;
   process.slot = static_cast<int>(slot);
   process.pid = record.pid_namespace == own_pid_namespace() ? record.pid : 0;
@@ -114,10 +145,19 @@ ProcessSnapshot process_snapshot(const ProcessRecord& record, size_t slot) {
   process.logical_core_size =
       static_cast<int>(std::clamp<uint32_t>(record.logical_core_size, 1, kMaxCoresPerDevice));
   process.committed_bytes = record.committed_bytes;
-  for (const ModelRecord& model : record.models) {
-    if (model.id != 0) {
-      process.models.push_back({model.id, model.core, load_text(model.name, sizeof(model.name))});
-    }
+  process.generation = record.generation;
+  std::copy_n(record.host_bytes, kHostCategories, process.host_bytes.begin());
+  process.models_not_listed = record.models_not_listed;
+  for (const ModelRecord& model : read_models(reader, slot, record.model_high_water)) {
+    ModelSnapshot shown;
+    shown.id = model.id;
+    shown.core = model.core;
+    shown.model = model.model;
+    std::copy_n(model.uuid, shown.uuid.size(), shown.uuid.begin());
+    shown.code_bytes = model.code_bytes;
+    shown.constants_bytes = model.constants_bytes;
+    shown.name = load_text(model.name, sizeof(model.name));
+    process.models.push_back(std::move(shown));
   }
   return process;
 }
@@ -127,7 +167,7 @@ void read_processes(const ControlReader& reader, uint32_t slots, MachineSnapshot
     const ProcessRecord record = read_process(reader, slot);
     if (record.state == static_cast<uint32_t>(SlotState::kInUse) &&
         process_alive(reader, record, static_cast<int>(slot))) {
-      snapshot->processes.push_back(process_snapshot(record, slot));
+      snapshot->processes.push_back(process_snapshot(reader, record, slot));
       snapshot->committed_bytes += record.committed_bytes;
     }
   }
@@ -146,6 +186,9 @@ int process_index(const MachineSnapshot& snapshot, uint32_t slot) {
 void read_cores(const ControlReader& reader, MachineSnapshot* snapshot) {
   const auto count =
       static_cast<size_t>(snapshot->info.device_count * snapshot->info.physical_cores_per_device);
+  const auto statistics =
+      reader.read<CoreStatisticsRecord>(offsetof(ControlFile, statistics), count);
+  snapshot->read_at_ns = monotonic_ns();
   const auto records = reader.read<CoreRecord>(offsetof(ControlFile, cores), count);
   for (size_t i = 0; i < count; ++i) {
     const CoreRecord& record = records[i];
@@ -154,14 +197,22 @@ void read_cores(const ControlReader& reader, MachineSnapshot* snapshot) {
     core.device_clock_ns = record.device_clock_ns;
     core.programs_completed = record.programs_completed;
     core.programs_failed = record.programs_failed;
-    core.busy_ns = record.busy_ns;
+    const CoreStatisticsRecord& counted = statistics[i];
+    for (size_t c = 0; c < kCoreCounters; ++c) {
+      core.counters_of_all_owners[c] = counted.earlier[c] + counted.live.counters[c];
+    }
+    // A dead owner's open execution ended with it.
+    core.busy_ns =
+        busy_sum(record.busy, core.owner >= 0 ? snapshot->read_at_ns : record.busy_since_ns);
     if (core.owner >= 0) {
       std::copy_n(record.bytes, kMemoryCategories, core.bytes.begin());
       std::copy_n(record.peak, kMemoryCategories, core.peak.begin());
-      core.busy = record.running != 0;
-      if (core.busy && record.busy_since_ns < snapshot->read_at_ns) {
-        core.busy_ns += snapshot->read_at_ns - record.busy_since_ns;
-      }
+      std::copy_n(record.last_change, kMemoryCategories, core.last_change.begin());
+      core.busy = is_busy(record.busy);
+      core.counters = counted.live.counters;
+      core.running_model = counted.live.running_model;
+      core.total_latency = counted.live.total_latency;
+      core.device_latency = counted.live.device_latency;
       snapshot->processes[static_cast<size_t>(core.owner)].physical_cores.push_back(
           static_cast<int>(i));
     }
@@ -200,9 +251,15 @@ void read_memory(const ControlReader& reader, MachineSnapshot* snapshot) {
   const auto devices = static_cast<size_t>(snapshot->info.device_count);
   for (const DeviceCounterRecord& record :
        reader.read<DeviceCounterRecord>(offsetof(ControlFile, counters), devices)) {
-    snapshot->devices.push_back({record.dma_descriptors, record.dma_bytes, record.programs_started,
-                                 record.programs_failed, record.hbm_corrected_errors,
-                                 record.hbm_uncorrected_errors});
+    snapshot->devices.push_back({record.dma_descriptors, record.dma_bytes, 0, 0,
+                                 record.hbm_corrected_errors, record.hbm_uncorrected_errors});
+  }
+  for (size_t i = 0; i < snapshot->cores.size(); ++i) {
+    const CoreSnapshot& core = snapshot->cores[i];
+    DeviceCounters& device =
+        snapshot->devices[i / static_cast<size_t>(snapshot->info.physical_cores_per_device)];
+    device.programs_failed += core.programs_failed;
+    device.programs_started += core.programs_failed + core.programs_completed;
   }
   const size_t stacks = devices * static_cast<size_t>(snapshot->info.hbm_per_device);
   const auto records = reader.read<StackRecord>(offsetof(ControlFile, stacks), stacks);

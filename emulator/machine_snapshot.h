@@ -19,6 +19,10 @@ namespace onrt::emu {
 struct ModelSnapshot {
   uint64_t id = 0;
   int core = 0;  // logical, in the process' own core size
+  uint32_t model = 0;
+  std::array<uint8_t, 16> uuid{};
+  uint64_t code_bytes = 0;  // accounted to it on its core
+  uint64_t constants_bytes = 0;
   std::string name;
 };
 
@@ -33,6 +37,9 @@ struct ProcessSnapshot {
   uint64_t committed_bytes = 0;       // host memory that backs its HBM
   std::vector<int> physical_cores;    // that it holds, counted over the machine, ascending
   std::vector<ModelSnapshot> models;  // loaded now
+  uint64_t models_not_listed = 0;     // loaded, too
+  uint64_t generation = 0;            // of its slot: with `slot` it names the process for ever
+  std::array<uint64_t, kHostCategories> host_bytes{};
 
   // The cores it holds as logical cores of its own core size.
   std::vector<int> logical_cores() const;
@@ -42,16 +49,26 @@ struct CoreSnapshot {
   int owner = -1;                                   // index in MachineSnapshot::processes
   std::array<uint64_t, kMemoryCategories> bytes{};  // HBM by category, of the present owner
   std::array<uint64_t, kMemoryCategories> peak{};
-  uint64_t busy_ns = 0;  // accumulated, open interval included; CLOCK_MONOTONIC time
+  std::array<int64_t, kMemoryCategories> last_change{};
+  uint64_t busy_ns = 0;  // of all owners, open interval included; CLOCK_MONOTONIC time
   bool busy = false;     // runs a program now
   uint64_t device_clock_ns = 0;
   uint64_t programs_completed = 0;
   uint64_t programs_failed = 0;
+
+  // The first physical core of a logical one has these.
+  std::array<uint64_t, kCoreCounters> counters{};  // by CoreCounter, of the present owner
+  std::array<uint64_t, kCoreCounters> counters_of_all_owners{};
+  uint64_t running_model = 0;  // its number; 0: none
+  LatencyHistogram total_latency{};
+  LatencyHistogram device_latency{};
+
+  uint64_t counter(CoreCounter which) const { return counters[static_cast<size_t>(which)]; }
 };
 
 struct MachineSnapshot {
   std::string directory;                   // "" for an instance type that has no machine yet
-  uint64_t read_at_ns = 0;                 // CLOCK_MONOTONIC
+  uint64_t read_at_ns = 0;                 // CLOCK_MONOTONIC, when busy_ns was read
   MachineInfo info;                        // logical_core_size is the default of the instance type
   std::vector<ProcessSnapshot> processes;  // alive ones only
   std::vector<CoreSnapshot> cores;         // by physical core, counted over the machine

@@ -5,6 +5,7 @@
 
 #include "runtime/base/format.h"
 #include "runtime/core/bind.h"
+#include "runtime/core/execution_counters.h"
 #include "runtime/core/nan_check.h"
 #include "runtime/core/tensor.h"
 
@@ -70,15 +71,34 @@ Status await(Machine& machine, int core, uint64_t sequence, Clock::time_point de
   return ok_status();
 }
 
-void count_times(Model& model, const Notification& note, Clock::duration wall) {
-  const uint64_t device_ns = note.device_end_ns - note.device_start_ns;
+// For the one writer of a counter of this process.
+void add_alone(std::atomic<uint64_t>& counter, uint64_t value) {
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+void count_times(Model& model, CoreContext& core, const Notification& note, Clock::duration wall)
+    ONRT_REQUIRES(core.execution) {
   const auto wall_ns =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count());
-  model.times.executions.fetch_add(1, std::memory_order_relaxed);
+  const auto status = static_cast<NRT_STATUS>(note.status);
+  count_execution(core.statistics,
+                  {status, wall_ns, note.busy_ns, model.program.multiply_accumulates});
+  if (status != NRT_SUCCESS && status != NRT_EXEC_COMPLETED_WITH_NUM_ERR) {
+    return;
+  }
+  const uint64_t device_ns = note.device_end_ns - note.device_start_ns;
+  add_alone(model.times.executions, 1);
   model.times.last_device_ns.store(device_ns, std::memory_order_relaxed);
-  model.times.total_device_ns.fetch_add(device_ns, std::memory_order_relaxed);
+  add_alone(model.times.total_device_ns, device_ns);
   model.times.last_wall_ns.store(wall_ns, std::memory_order_relaxed);
-  model.times.total_wall_ns.fetch_add(wall_ns, std::memory_order_relaxed);
+  add_alone(model.times.total_wall_ns, wall_ns);
+}
+
+// A failure that no notification reported.
+Status count_failed(CoreContext& core, Status status) ONRT_REQUIRES(core.execution) {
+  set_alone(core.statistics.running_model, 0);
+  count_failed_execution(core.statistics, status.code());
+  return status;
 }
 
 // One run of the program with the bound tensors. `core` is the model's.
@@ -95,23 +115,22 @@ Status run_program(Session& session, Model& model, CoreContext& core, const IoTa
   start.sequence = ++core.sequence;
   start.deadline = begin + limit;
   Machine& machine = session.machine();
+  set_alone(core.statistics.running_model, model.id());
   Status status = machine.program_start(core.core, model.program.id, start);
   if (!status.ok()) {
-    return std::move(status).annotate(model.label());
+    return count_failed(core, std::move(status).annotate(model.label()));
   }
   Notification note;
   status = await(machine, core.core, start.sequence, start.deadline + kGrace, &note);
   if (status.code() == NRT_TIMEOUT) {
     core.lost.store(true);  // the program may still run and write
-    return timed_out(session, model);
+    return count_failed(core, timed_out(session, model));
   }
   if (!status.ok()) {
-    return std::move(status).annotate(model.label());
+    return count_failed(core, std::move(status).annotate(model.label()));
   }
   const auto result = static_cast<NRT_STATUS>(note.status);
-  if (result == NRT_SUCCESS || result == NRT_EXEC_COMPLETED_WITH_NUM_ERR) {
-    count_times(model, note, Clock::now() - begin);
-  }
+  count_times(model, core, note, Clock::now() - begin);
   if (result == NRT_SUCCESS) {
     return ok_status();
   }
@@ -152,9 +171,13 @@ bool outputs_are_valid(const Status& status) {
 }
 
 // What follows the last run: NaN check, host copies, completion counters.
-Status finish(Session& session, const Model& model, IoTable& io, Status status) {
+Status finish(Session& session, const Model& model, CoreContext& core, IoTable& io, Status status)
+    ONRT_REQUIRES(core.execution) {
   if (status.ok() && nan_is_an_error(session.context().settings)) {
     status = check_nans(model, io);
+    if (status.code() == NRT_EXEC_COMPLETED_WITH_NUM_ERR) {
+      correct_to_numerical_error(core.statistics);
+    }
   }
   if (!outputs_are_valid(status)) {
     return status;
@@ -181,6 +204,12 @@ Status check_core(const Model& model) {
                              "nrt_init()",
                              model.label()))
              : ok_status();
+}
+
+Status bind_for_run(Session& session, Model& model, CoreContext& core, TensorSet& inputs,
+                    TensorSet& outputs) ONRT_REQUIRES(core.execution) {
+  Status status = bind_tensors(session, model, inputs, outputs, core.io);
+  return status.ok() ? ok_status() : count_failed(core, std::move(status));
 }
 
 // An output that becomes an input of the next run.
@@ -237,8 +266,8 @@ Status execute_model(Session& session, Model& model, TensorSet& inputs, TensorSe
   MutexLock lock(core.execution);
   ONRT_RETURN_IF_ERROR(check_core(model));
   const ReleaseTable release{core.io};
-  ONRT_RETURN_IF_ERROR(bind_tensors(session, model, inputs, outputs, core.io));
-  return finish(session, model, core.io, run_program(session, model, core, core.io));
+  ONRT_RETURN_IF_ERROR(bind_for_run(session, model, core, inputs, outputs));
+  return finish(session, model, core, core.io, run_program(session, model, core, core.io));
 }
 
 Status execute_model_repeatedly(Session& session, Model& model, TensorSet& inputs,
@@ -255,7 +284,7 @@ Status execute_model_repeatedly(Session& session, Model& model, TensorSet& input
   MutexLock lock(core.execution);
   ONRT_RETURN_IF_ERROR(check_core(model));
   const ReleaseTable release{core.io};
-  ONRT_RETURN_IF_ERROR(bind_tensors(session, model, inputs, outputs, core.io));
+  ONRT_RETURN_IF_ERROR(bind_for_run(session, model, core, inputs, outputs));
   Status status = run_program(session, model, core, core.io);
   for (int run = 1; run < count && status.ok(); ++run) {
     Status fed = feed_back(model, feeds, core.io);
@@ -264,7 +293,7 @@ Status execute_model_repeatedly(Session& session, Model& model, TensorSet& input
     }
     status = run_program(session, model, core, core.io);
   }
-  return finish(session, model, core.io, std::move(status));
+  return finish(session, model, core, core.io, std::move(status));
 }
 
 }  // namespace onrt

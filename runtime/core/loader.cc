@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/format.h"
+#include "runtime/core/execution_counters.h"
 #include "runtime/neff/neff.h"
 
 namespace onrt {
@@ -142,6 +143,14 @@ Status enter_core(Session& session, const NeffPackage& package, Model& model, Co
     image.constants_size =
         package.subgraphs[0].program.size() - package.subgraphs[0].constants_offset;
   }
+  image.name = model.name();
+  image.model = model.id();
+  image.uuid = package.uuid;
+  image.code_bytes = model.code.block().size;
+  // Constants that another model placed are accounted to that one.
+  if (model.constants && model.constants->memory.block().model == model.id()) {
+    image.constants_bytes = model.constants->memory.block().size;
+  }
   ONRT_ASSIGN_OR_RETURN(model.program, session.machine().program_load(core.core, image));
   Status status;
   if (model.program.io_slots != model.tensors().size()) {
@@ -194,9 +203,11 @@ Result<Model*> load_package(Session& session, const NeffPackage& package, int co
     const uint32_t id = model->id();
     table.destroy(model);
     chosen->pool.forget_model(id);
+    count_failure(chosen->statistics, status.code());
     return status;
   }
   chosen->models.fetch_add(1);
+  count_shared(chosen->statistics.counter(CoreCounter::kModelLoads), 1);
   session.add_model(model);
   log_memory(session, *model);
   return model;

@@ -114,8 +114,9 @@ Status Session::make_cores(const std::string& table_folder) {
     ONRT_ASSIGN_OR_RETURN(HbmPool* const pool, pool_of(hbm, table_folder));
     ONRT_RETURN_IF_ERROR(machine_->create_notification_queue(core, NotificationType::kNotify,
                                                              kNotificationCapacity));
-    cores_.push_back(
-        std::make_unique<CoreContext>(local, core, core % per_device, *devices_.back(), *pool));
+    const auto counts = machine_->statistics(core);
+    cores_.push_back(std::make_unique<CoreContext>(local, core, core % per_device, *devices_.back(),
+                                                   *pool, counts.ok() ? *counts : nullptr));
   }
   return ok_status();
 }

@@ -42,13 +42,15 @@ struct DeviceContext {
 
 // One logical core that this process owns. Fields without a guard are constant.
 struct CoreContext {
+  // `counts` is the machine's; null: nobody else will read them.
   CoreContext(int local_index, int machine_index, int index_in_device, DeviceContext& on_device,
-              HbmPool& own_pool)
+              HbmPool& own_pool, CoreStatistics* counts)
       : local(local_index),
         core(machine_index),
         label(format("ND {}:NC {}", on_device.index, index_in_device)),
         device(on_device),
         pool(own_pool),
+        statistics(counts == nullptr ? own_statistics_ : *counts),
         scratch(own_pool, machine_index) {}
 
   const int local;          // index in the C API: the first core owned is 0
@@ -56,6 +58,7 @@ struct CoreContext {
   const std::string label;  // "ND 0:NC 1"
   DeviceContext& device;
   HbmPool& pool;
+  CoreStatistics& statistics;
   std::atomic<int> models{0};
   std::atomic<bool> lost{false};  // after a fatal error, until the runtime is initialised again
 
@@ -64,6 +67,9 @@ struct CoreContext {
   Scratchpad scratch ONRT_GUARDED_BY(execution);
   IoTable io ONRT_GUARDED_BY(execution);
   uint64_t sequence ONRT_GUARDED_BY(execution) = 0;
+
+ private:
+  CoreStatistics own_statistics_{};
 };
 
 // The door to the session of the process. Outlives every session and every handle. Thread-safe.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "runtime/base/format.h"
+#include "runtime/core/execution_counters.h"
 
 namespace onrt {
 namespace {
@@ -22,7 +23,12 @@ Result<TensorStorage*> TensorStorage::on_device(Session& session, CoreContext& c
   request.alignment = size >= kPageBytes ? kPageBytes : kSmallAlignment;
   request.category = MemoryCategory::kTensors;
   request.core = core.core;
-  ONRT_ASSIGN_OR_RETURN(HbmMemory memory, HbmMemory::allocate(core.pool, request));
+  auto allocated = HbmMemory::allocate(core.pool, request);
+  if (!allocated.ok()) {
+    count_failure(core.statistics, allocated.status().code());
+    return std::move(allocated).status();
+  }
+  HbmMemory memory = std::move(allocated).value();
   auto* storage = new TensorStorage;
   storage->size_ = size;
   storage->gate_ = &session.gate();
@@ -33,7 +39,7 @@ Result<TensorStorage*> TensorStorage::on_device(Session& session, CoreContext& c
   return storage;
 }
 
-Result<TensorStorage*> TensorStorage::on_host(uint64_t size) {
+Result<TensorStorage*> TensorStorage::on_host(Session& session, uint64_t size) {
   // Whole pages, so that a DMA engine could reach it. aligned_alloc() wants a multiple.
   void* memory =
       size > SIZE_MAX - kPageBytes
@@ -44,6 +50,10 @@ Result<TensorStorage*> TensorStorage::on_host(uint64_t size) {
   }
   TensorStorage* storage = of_caller(memory, size);
   storage->owns_host_ = true;
+  if (session.machine().account_host(HostCategory::kTensors, static_cast<int64_t>(size)).ok()) {
+    storage->gate_ = &session.gate();
+    storage->generation_ = session.generation();
+  }
   return storage;
 }
 
@@ -64,10 +74,16 @@ void TensorStorage::release() {
   if (gate_ != nullptr) {
     // When the session ended, its machine took the memory back.
     if (const SessionUse session(*gate_, generation_); session) {
-      if (const std::byte* view = view_.load()) {
-        session->views().remove(view);
+      if (core_ == nullptr) {
+        // Only what tools are shown; it worked when the storage was made.
+        static_cast<void>(
+            session->machine().account_host(HostCategory::kTensors, -static_cast<int64_t>(size_)));
+      } else {
+        if (const std::byte* view = view_.load()) {
+          session->views().remove(view);
+        }
+        core_->pool.free(block_);
       }
-      core_->pool.free(block_);
     }
   }
   delete this;
@@ -94,7 +110,7 @@ Result<Tensor*> Tensor::allocate(Session& session, TensorPlacement placement, in
                                       name == nullptr ? "" : name));
   }
   if (placement != TensorPlacement::kDevice) {
-    ONRT_ASSIGN_OR_RETURN(TensorStorage* const memory, TensorStorage::on_host(size));
+    ONRT_ASSIGN_OR_RETURN(TensorStorage* const memory, TensorStorage::on_host(session, size));
     return HandleTable<Tensor>::instance().create(name, StorageRef(memory), 0U, size);
   }
   ONRT_ASSIGN_OR_RETURN(CoreContext* const core, session.core(vnc));

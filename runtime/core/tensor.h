@@ -21,10 +21,10 @@ enum class TensorPlacement : uint8_t { kDevice, kHost, kVirtual };
 class TensorStorage {
  public:
   static Result<TensorStorage*> on_device(Session& session, CoreContext& core, uint64_t size);
-  static Result<TensorStorage*> on_host(uint64_t size);
+  static Result<TensorStorage*> on_host(Session& session, uint64_t size);
   static TensorStorage* of_caller(void* buffer, uint64_t size);
 
-  bool is_device() const { return gate_ != nullptr; }
+  bool is_device() const { return core_ != nullptr; }
   uint64_t size() const { return size_; }
   // Of device storage:
   const HbmBlock& block() const { return block_; }
@@ -61,9 +61,9 @@ class TensorStorage {
   uint64_t size_ = 0;
   std::byte* host_ = nullptr;
   bool owns_host_ = false;
-  SessionGate* gate_ = nullptr;  // null for host storage
+  SessionGate* gate_ = nullptr;  // null for a buffer of the caller's
   uint64_t generation_ = 0;
-  CoreContext* core_ = nullptr;  // valid while the session of `generation_` is open
+  CoreContext* core_ = nullptr;  // null for host storage; valid while the session is open
   HbmBlock block_;
   std::atomic<std::byte*> view_{nullptr};
 };

@@ -41,6 +41,8 @@ Result<int> Machine::share(HbmId, DeviceAddress, uint64_t, uint64_t*) {
   return unsupported("share");
 }
 Status Machine::account(int, MemoryCategory, int64_t) { return unsupported("account"); }
+Status Machine::account_host(HostCategory, int64_t) { return unsupported("account_host"); }
+Result<CoreStatistics*> Machine::statistics(int) { return unsupported("statistics"); }
 
 Result<DeviceAddress> Machine::map_host(int, void*, uint64_t) { return unsupported("map_host"); }
 Status Machine::unmap_host(int, DeviceAddress) { return unsupported("unmap_host"); }

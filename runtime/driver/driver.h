@@ -11,6 +11,7 @@
 // Sources of the vocabulary: the public ndl.h groups and driver ioctls (docs/references.md).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/driver/core_statistics.h"
 
 namespace onrt {
 
@@ -45,6 +47,10 @@ enum class MemoryCategory : uint8_t {
 };
 inline constexpr size_t kMemoryCategories = 11;
 std::string_view memory_category_name(MemoryCategory category);  // "model code", "tensors", ...
+
+// Host memory that the runtime allocates itself.
+enum class HostCategory : uint8_t { kTensors, kConstants, kDmaBuffers };
+inline constexpr size_t kHostCategories = 3;
 
 enum class Architecture : uint8_t { kV2 = 2, kV3 = 3, kV4 = 4 };  // trn1/inf2, trn2, trn3
 
@@ -145,6 +151,7 @@ struct Notification {
   uint64_t sequence = 0;         // value given to program_start
   uint64_t device_start_ns = 0;  // device clock, see DESIGN "two clocks"
   uint64_t device_end_ns = 0;
+  uint64_t busy_ns = 0;  // wall time that the core was busy with it; 0: not known
 };
 
 using ProgramId = uint64_t;
@@ -156,7 +163,12 @@ struct ProgramImage {
   uint64_t code_size = 0;
   DeviceAddress constants = 0;
   uint64_t constants_size = 0;
-  std::string name;  // of the model, for tools
+  // For tools: the model, and what of its bytes is accounted to it (constants may be another's).
+  std::string name;
+  uint32_t model = 0;
+  std::array<uint8_t, 16> uuid{};
+  uint64_t code_bytes = 0;
+  uint64_t constants_bytes = 0;
 };
 
 struct ProgramInfo {
@@ -164,6 +176,7 @@ struct ProgramInfo {
   uint32_t io_slots = 0;       // length of the io table that program_start expects
   uint64_t scratch_bytes = 0;  // scratch that program_start must be given
   uint64_t device_ns = 0;      // device time of one execution by the timing model; 0: not static
+  uint64_t multiply_accumulates = 0;  // of one execution; each loop counts as one turn
 };
 
 struct ProgramStart {
@@ -221,6 +234,10 @@ class Machine {
   virtual Result<int> share(HbmId hbm, DeviceAddress address, uint64_t size, uint64_t* offset);
   // Reports how the extents are used, for other processes' tools. `bytes` is signed.
   virtual Status account(int core, MemoryCategory category, int64_t bytes);
+  // The same for host memory of this process.
+  virtual Status account_host(HostCategory category, int64_t bytes);
+  // Where this process counts for other processes' tools; valid until the core is released.
+  virtual Result<CoreStatistics*> statistics(int core);
 
   // Host memory for DMA: a bus address for [data, data + size) until unmap_host().
   virtual Result<DeviceAddress> map_host(int device, void* data, uint64_t size);

@@ -64,6 +64,10 @@ class FaultMachine : public Machine {
   Status account(int core, MemoryCategory category, int64_t bytes) override {
     return machine_->account(core, category, bytes);
   }
+  Status account_host(HostCategory category, int64_t bytes) override {
+    return machine_->account_host(category, bytes);
+  }
+  Result<CoreStatistics*> statistics(int core) override { return machine_->statistics(core); }
 
   Result<DeviceAddress> map_host(int device, void* data, uint64_t size) override {
     ONRT_RETURN_IF_ERROR(check(FaultOperation::kMapHost));

@@ -46,6 +46,7 @@ constexpr Region kRegions[] = {
     {offsetof(ControlFile, cores), 8 * sizeof(CoreRecord)},
     {offsetof(ControlFile, sync), sizeof(SyncRecord)},
     {offsetof(ControlFile, extents), 8 * sizeof(ExtentRecord)},
+    {offsetof(ControlFile, statistics), 2 * sizeof(CoreStatisticsRecord)},
     {offsetof(ControlFile, extents) + kMaxExtentsPerStack * sizeof(ExtentRecord),
      8 * sizeof(ExtentRecord)},
 };
@@ -89,7 +90,7 @@ class Target {
       }
       const auto a = (*file)->allocate(0, kMiB, 4096);
       const auto b = (*file)->allocate(1, 64 * kMiB, 4096);
-      (*file)->list_model(1, 2, "model");
+      (*file)->list_model(1, 2, ProgramImage{.name = "model"});
       return a.ok() && b.ok() ? ::kill(::getpid(), SIGKILL) : 2;
     });
     if (status != 128 + SIGKILL) {
@@ -164,7 +165,7 @@ class Target {
         static_cast<void>(member.free(*extent));
       }
     }
-    member.list_model(3, 0, "x");
+    member.list_model(3, 0, ProgramImage{.name = "x"});
     member.unlist_model(3);
     if (claimed.ok()) {
       static_cast<void>(member.reset(*claimed));
