@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "python/torch_neuronx/csrc/queue.h"
+
 namespace tnx {
 namespace {
 
@@ -16,7 +18,8 @@ std::mutex init_mutex;
 std::atomic<bool> is_initialized{false};
 std::atomic<bool> forked{false};
 std::atomic<bool> exiting{false};
-thread_local int current = -1;  // -1: not chosen, device local_rank() or 0
+std::atomic<int> claimed_rank{-1};  // local_rank() of initialize()
+thread_local int current = -1;      // -1: not chosen, device local_rank() or 0
 
 // With LOCAL_RANK set a process owns one core: docs/torch_neuronx.md, "Ranks and cores".
 int local_rank() {
@@ -31,8 +34,8 @@ int count_visible() {
     return 0;
   }
   uint32_t count = 0;
-  const NRT_STATUS status = runtime().nrt_get_visible_vnc_count(&count);
-  return status == NRT_SUCCESS ? static_cast<int>(count) : 0;
+  check(runtime().nrt_get_visible_vnc_count(&count), "nrt_get_visible_vnc_count");
+  return static_cast<int>(count);
 }
 
 struct Count {
@@ -113,13 +116,20 @@ void initialize() {
   pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
   // Registered after the runtime's own handler, so it runs before: static objects of torch hold
   // programs and tensors, and go later.
-  std::atexit([] { exiting.store(true); });
+  std::atexit([] {
+    if (!forked.load()) {
+      exiting.store(true);
+      stop_queues();
+    }
+  });
+  claimed_rank.store(rank);
   is_initialized.store(true, std::memory_order_release);
 }
 
 void shut_down() {
   if (is_initialized.load() && handles_live()) {
     exiting.store(true);
+    stop_queues();
     runtime().nrt_close();
   }
 }
@@ -130,7 +140,7 @@ bool in_bad_fork() { return forked.load(); }
 
 int core_of(int device) {
   initialize();
-  const int rank = local_rank();
+  const int rank = claimed_rank.load(std::memory_order_relaxed);
   if (rank >= 0) {
     if (device != rank) {
       throw Error("neuron:" + std::to_string(device) +
@@ -188,11 +198,6 @@ const char* compile_target() {
     }
   }();
   return target;
-}
-
-void synchronize(int device) {
-  // Programs run on the caller's thread: nothing is outstanding.
-  static_cast<void>(device);
 }
 
 }  // namespace tnx

@@ -6,7 +6,8 @@
 
 namespace tnx {
 
-// Gives the cores back, at the end of the process; nothing may use the device afterwards.
+// Ends the queues and gives the cores back, at the end of the process; nothing may use the device
+// afterwards.
 void shut_down();
 
 // Cores that are visible to this process; 0 when there is no device. Never initialises anything
@@ -34,8 +35,5 @@ size_t total_memory(int device);
 uint32_t instance_family();
 // The compiler's name for it: "trn1", "trn2", ...
 const char* compile_target();
-
-// Waits until everything that was queued is done; throws what went wrong there.
-void synchronize(int device);
 
 }  // namespace tnx

@@ -2,17 +2,25 @@
 #include "python/torch_neuronx/csrc/memory.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "python/torch_neuronx/csrc/device.h"
+#include "python/torch_neuronx/csrc/queue.h"
 
 namespace tnx {
+namespace {
+struct DeviceMemory;
+}
 
 // One nrt_tensor_allocate.
 struct Segment {
   int device = 0;
+  DeviceMemory* memory = nullptr;
   size_t size = 0;
   bool small = false;
   nrt_tensor_t* tensor = nullptr;
@@ -33,6 +41,7 @@ constexpr size_t kSegmentGranule = size_t{2} << 20;
 // A block is remembered under this many views before the oldest is dropped; more than a program
 // has tensors, so that none that is about to be bound goes.
 constexpr size_t kMostViews = 20000;
+constexpr size_t kSmallSizes = kSmallBlock / kGranule;  // how many sizes small blocks have
 
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
@@ -47,9 +56,14 @@ struct Pool {
 };
 
 struct DeviceMemory {
-  std::mutex mutex;
+  std::mutex mutex;  // of everything here, and of the blocks' lists of views
   std::set<Segment*> segments;
   Pool pools[2];  // small, large
+  // Small blocks that were freed, by size: most are wanted again at once, and keep their views.
+  std::array<std::vector<Block*>, kSmallSizes> cached;
+  size_t cached_count = 0;
+  // Handles that go when the queue is past its task of this number.
+  std::deque<std::pair<uint64_t, nrt_tensor_t*>> retired;
   MemoryStats stats;
 };
 
@@ -74,79 +88,34 @@ DeviceMemory& memory_of(int device) {
   return *memory;
 }
 
+std::atomic<uint64_t> freed_handles{0};
+
+void free_handle(nrt_tensor_t* tensor) {
+  freed_handles.fetch_add(1);
+  runtime().nrt_tensor_free(&tensor);
+}
+
+// With the device's lock, all of these.
 void drop_views(Block* block) {
-  for (Block::View& view : block->views) {
-    runtime().nrt_tensor_free(&view.tensor);
+  const uint64_t last = queued(block->device());
+  for (const Block::View& view : block->views) {
+    block->segment->memory->retired.emplace_back(last, view.tensor);
   }
   block->views.clear();
 }
 
-// Gives back all free segments of the pool.
-size_t trim(DeviceMemory& memory, Pool& pool) {
-  size_t bytes = 0;
-  for (auto at = pool.free.begin(); at != pool.free.end();) {
-    Block* block = *at;
-    if (block->previous != nullptr || block->next != nullptr) {
-      ++at;
-      continue;
-    }
-    at = pool.free.erase(at);
-    Segment* segment = block->segment;
-    drop_views(block);
-    runtime().nrt_tensor_free(&segment->tensor);
-    bytes += segment->size;
-    memory.stats.reserved_bytes.add(-static_cast<int64_t>(segment->size));
-    memory.stats.segments.add(-1);
-    memory.segments.erase(segment);
-    delete segment;
-    delete block;
+void free_retired(DeviceMemory& memory, int device) {
+  if (memory.retired.empty()) {
+    return;
   }
-  return bytes;
+  const uint64_t done = finished(device);
+  while (!memory.retired.empty() && memory.retired.front().first <= done) {
+    free_handle(memory.retired.front().second);
+    memory.retired.pop_front();
+  }
 }
 
-Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
-  const size_t bytes = small ? kSmallSegment
-                       : size < kExactSegment
-                           ? std::max(kLargeSegment, round_up(size, kSegmentGranule))
-                           : round_up(size, kSegmentGranule);
-  const int core = core_of(device);
-  nrt_tensor_t* tensor = nullptr;
-  const auto try_allocate = [&](size_t n) {
-    return runtime().nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, n, "torch", &tensor);
-  };
-  size_t got = bytes;
-  NRT_STATUS status = try_allocate(bytes);
-  if (status == NRT_RESOURCE) {
-    ++memory.stats.retries;
-    trim(memory, memory.pools[0]);
-    trim(memory, memory.pools[1]);
-    status = try_allocate(bytes);
-  }
-  if (status == NRT_RESOURCE && round_up(size, kGranule) < bytes) {
-    got = round_up(size, kGranule);
-    status = try_allocate(got);
-  }
-  if (status == NRT_RESOURCE) {
-    ++memory.stats.out_of_memory;
-  }
-  check(status, "nrt_tensor_allocate");
-  auto* segment = new Segment;
-  segment->device = device;
-  segment->size = got;
-  segment->small = small;
-  segment->tensor = tensor;
-  segment->address = reinterpret_cast<uintptr_t>(runtime().nrt_tensor_get_va(tensor));
-  auto* block = new Block;
-  block->segment = segment;
-  block->size = got;
-  memory.stats.reserved_bytes.add(static_cast<int64_t>(got));
-  memory.stats.segments.add(1);
-  segment->first = block;
-  memory.segments.insert(segment);
-  return block;
-}
-
-// Joins `block` with the neighbour if that is free.
+// Joins `block` with the neighbour if that is free, and gives the whole.
 Block* merge(Pool& pool, Block* block, Block* neighbour) {
   if (neighbour == nullptr || !neighbour->free) {
     return block;
@@ -165,9 +134,164 @@ Block* merge(Pool& pool, Block* block, Block* neighbour) {
   return first;
 }
 
+void put_back(DeviceMemory& memory, Block* block) {
+  Pool& pool = memory.pools[block->segment->small ? 0 : 1];
+  block = merge(pool, block, block->previous);
+  block = merge(pool, block, block->next);
+  block->free = true;
+  pool.free.insert(block);
+}
+
+void put_back_cached(DeviceMemory& memory) {
+  if (memory.cached_count == 0) {
+    return;
+  }
+  for (std::vector<Block*>& list : memory.cached) {
+    for (Block* block : list) {
+      block->cached = false;
+      put_back(memory, block);
+    }
+    list.clear();
+  }
+  memory.cached_count = 0;
+}
+
+// Gives back all free segments of the pool. Nothing is queued.
+void trim(DeviceMemory& memory, Pool& pool) {
+  for (auto at = pool.free.begin(); at != pool.free.end();) {
+    Block* block = *at;
+    if (block->previous != nullptr || block->next != nullptr) {
+      ++at;
+      continue;
+    }
+    at = pool.free.erase(at);
+    Segment* segment = block->segment;
+    drop_views(block);
+    free_retired(memory, segment->device);
+    free_handle(segment->tensor);
+    memory.stats.reserved_bytes.add(-static_cast<int64_t>(segment->size));
+    memory.stats.segments.add(-1);
+    memory.segments.erase(segment);
+    delete segment;
+    delete block;
+  }
+}
+
+// Waits for the queue, so that nothing that goes is in use.
+void trim(DeviceMemory& memory, int device) {
+  drain(device);
+  put_back_cached(memory);
+  trim(memory, memory.pools[0]);
+  trim(memory, memory.pools[1]);
+}
+
+Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
+  const size_t bytes = small ? kSmallSegment
+                       : size < kExactSegment
+                           ? std::max(kLargeSegment, round_up(size, kSegmentGranule))
+                           : round_up(size, kSegmentGranule);
+  const int core = core_of(device);
+  nrt_tensor_t* tensor = nullptr;
+  const auto try_allocate = [&](size_t n) {
+    return runtime().nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, n, "torch", &tensor);
+  };
+  size_t got = bytes;
+  NRT_STATUS status = try_allocate(bytes);
+  if (status == NRT_RESOURCE) {
+    ++memory.stats.retries;
+    trim(memory, device);
+    status = try_allocate(bytes);
+  }
+  if (status == NRT_RESOURCE && round_up(size, kGranule) < bytes) {
+    got = round_up(size, kGranule);
+    status = try_allocate(got);
+  }
+  if (status == NRT_RESOURCE) {
+    ++memory.stats.out_of_memory;
+  }
+  check(status, "nrt_tensor_allocate");
+  auto* segment = new Segment;
+  segment->device = device;
+  segment->memory = &memory;
+  segment->size = got;
+  segment->small = small;
+  segment->tensor = tensor;
+  segment->address = reinterpret_cast<uintptr_t>(runtime().nrt_tensor_get_va(tensor));
+  auto* block = new Block;
+  block->segment = segment;
+  block->size = got;
+  memory.stats.reserved_bytes.add(static_cast<int64_t>(got));
+  memory.stats.segments.add(1);
+  segment->first = block;
+  memory.segments.insert(segment);
+  return block;
+}
+
+// A free block of at least `size` bytes, out of its pool; null if there is none.
+Block* take(Pool& pool, size_t size) {
+  Segment none;
+  Block key;
+  key.segment = &none;
+  key.size = size;
+  const auto at = pool.free.lower_bound(&key);
+  if (at == pool.free.end()) {
+    return nullptr;
+  }
+  Block* block = *at;
+  pool.free.erase(at);
+  return block;
+}
+
+// Makes what is beyond `size` a free block of its own.
+void split(Pool& pool, Block* block, size_t size) {
+  drop_views(block);
+  auto* remainder = new Block;
+  remainder->segment = block->segment;
+  remainder->offset = block->offset + size;
+  remainder->size = block->size - size;
+  remainder->free = true;
+  remainder->previous = block;
+  remainder->next = block->next;
+  if (remainder->next != nullptr) {
+    remainder->next->previous = remainder;
+  }
+  block->next = remainder;
+  block->size = size;
+  pool.free.insert(remainder);
+}
+
+Block* find_block(DeviceMemory& memory, int device, size_t size) {
+  const bool small = size < kSmallBlock;
+  if (small) {
+    std::vector<Block*>& list = memory.cached[size / kGranule];
+    if (!list.empty()) {
+      Block* block = list.back();
+      list.pop_back();
+      --memory.cached_count;
+      block->cached = false;
+      return block;
+    }
+  }
+  Pool& pool = memory.pools[small ? 0 : 1];
+  Block* block = take(pool, size);
+  if (block == nullptr && small && memory.cached_count > 0) {
+    put_back_cached(memory);
+    block = take(pool, size);
+  }
+  if (block == nullptr) {
+    block = new_segment(memory, device, size, small);
+  }
+  block->free = false;
+  if (block->size - size >= (small ? kGranule : kSmallBlock)) {
+    split(pool, block, size);
+  }
+  return block;
+}
+
 }  // namespace
 
 int Block::device() const { return segment->device; }
+nrt_tensor_t* Block::segment_tensor() const { return segment->tensor; }
 void* Block::address() const { return reinterpret_cast<void*>(segment->address + offset); }
 
 void MemoryStats::Counter::add(int64_t n) {
@@ -187,39 +311,8 @@ Block* allocate(int device, size_t bytes) {
   }
   DeviceMemory& memory = memory_of(device);
   const std::lock_guard lock(memory.mutex);
-  const bool small = size < kSmallBlock;
-  Pool& pool = memory.pools[small ? 0 : 1];
-  Block key;
-  Segment none;
-  key.segment = &none;
-  key.size = size;
-  Block* block = nullptr;
-  const auto at = pool.free.lower_bound(&key);
-  // A huge block isn't broken up for one of another size class.
-  if (at != pool.free.end()) {
-    block = *at;
-    pool.free.erase(at);
-  } else {
-    block = new_segment(memory, device, size, small);
-  }
-  block->free = false;
-  const size_t rest = block->size - size;
-  if (rest >= (small ? kGranule : kSmallBlock)) {
-    drop_views(block);
-    auto* remainder = new Block;
-    remainder->segment = block->segment;
-    remainder->offset = block->offset + size;
-    remainder->size = rest;
-    remainder->free = true;
-    remainder->previous = block;
-    remainder->next = block->next;
-    if (remainder->next != nullptr) {
-      remainder->next->previous = remainder;
-    }
-    block->next = remainder;
-    block->size = size;
-    pool.free.insert(remainder);
-  }
+  free_retired(memory, device);
+  Block* block = find_block(memory, device, size);
   block->requested = bytes;
   memory.stats.allocated_bytes.add(static_cast<int64_t>(block->size));
   memory.stats.requested_bytes.add(static_cast<int64_t>(bytes));
@@ -231,16 +324,18 @@ void release(Block* block) {
   if (block == nullptr || !handles_live()) {
     return;
   }
-  DeviceMemory& memory = memory_of(block->device());
+  DeviceMemory& memory = *block->segment->memory;
   const std::lock_guard lock(memory.mutex);
   memory.stats.allocated_bytes.add(-static_cast<int64_t>(block->size));
   memory.stats.requested_bytes.add(-static_cast<int64_t>(block->requested));
   memory.stats.allocations.add(-1);
-  Pool& pool = memory.pools[block->segment->small ? 0 : 1];
-  block = merge(pool, block, block->previous);
-  block = merge(pool, block, block->next);
-  block->free = true;
-  pool.free.insert(block);
+  if (block->size < kSmallBlock) {
+    block->cached = true;
+    memory.cached[block->size / kGranule].push_back(block);
+    ++memory.cached_count;
+  } else {
+    put_back(memory, block);
+  }
 }
 
 Block* block_at(const void* address) {
@@ -255,7 +350,7 @@ Block* block_at(const void* address) {
       }
       for (Block* block = segment->first; block != nullptr; block = block->next) {
         if (segment->address + block->offset == wanted) {
-          return block->free ? nullptr : block;
+          return block->free || block->cached ? nullptr : block;
         }
       }
     }
@@ -275,6 +370,7 @@ void check_block(const Block* block) {
 
 nrt_tensor_t* tensor_of(Block* block, size_t offset, size_t bytes) {
   check_block(block);
+  const std::lock_guard lock(block->segment->memory->mutex);
   for (auto view = block->views.rbegin(); view != block->views.rend(); ++view) {
     if (view->offset == offset && view->bytes == bytes) {
       return view->tensor;
@@ -285,19 +381,21 @@ nrt_tensor_t* tensor_of(Block* block, size_t offset, size_t bytes) {
                                             "torch", &tensor),
         "nrt_tensor_allocate_slice");
   if (block->views.size() >= kMostViews) {
-    runtime().nrt_tensor_free(&block->views.front().tensor);
+    block->segment->memory->retired.emplace_back(queued(block->device()),
+                                                 block->views.front().tensor);
     block->views.erase(block->views.begin());
   }
   block->views.push_back({offset, bytes, tensor});
   return tensor;
 }
 
+uint64_t handles_freed() { return freed_handles.load(); }
+
 void empty_cache(int device) {
   synchronize(device);
   DeviceMemory& memory = memory_of(device);
   const std::lock_guard lock(memory.mutex);
-  trim(memory, memory.pools[0]);
-  trim(memory, memory.pools[1]);
+  trim(memory, device);
 }
 
 MemoryStats memory_stats(int device) {
@@ -331,14 +429,16 @@ void reset_accumulated_stats(int device) {
 
 void write(Block* block, size_t offset, const void* from, size_t bytes) {
   check_block(block);
-  check(runtime().nrt_tensor_write(block->segment->tensor, from, block->offset + offset, bytes),
-        "nrt_tensor_write");
+  write(block->device(), block->segment->tensor, block->offset + offset, from, bytes);
 }
 
 void read(Block* block, size_t offset, void* to, size_t bytes) {
   check_block(block);
-  check(runtime().nrt_tensor_read(block->segment->tensor, to, block->offset + offset, bytes),
-        "nrt_tensor_read");
+  read(block->device(), block->segment->tensor, block->offset + offset, to, bytes);
+}
+
+void copy(Block* from, size_t from_offset, Block* to, size_t to_offset, size_t bytes) {
+  copy(to->device(), tensor_of(from, from_offset, bytes), tensor_of(to, to_offset, bytes), bytes);
 }
 
 }  // namespace tnx

@@ -3,7 +3,9 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -45,7 +47,8 @@ struct Neff {
 
 }  // namespace
 
-Program::Program(const Graph& graph, int device, size_t inputs, size_t outputs) {
+Program::Program(const Graph& graph, std::string name, int device, size_t inputs, size_t outputs)
+    : name_(std::move(name)) {
   const Compiler& cc = compiler();
   const int core = core_of(device);
   nrtcc_options_t options{};
@@ -68,48 +71,90 @@ Program::Program(const Graph& graph, int device, size_t inputs, size_t outputs) 
   }
   const Runtime& rt = runtime();
   check(rt.nrt_load(neff.bytes, neff.size, core, -1, &model_), "nrt_load");
-  check(rt.nrt_allocate_tensor_set(&inputs_), "nrt_allocate_tensor_set");
-  check(rt.nrt_allocate_tensor_set(&outputs_), "nrt_allocate_tensor_set");
-  for (size_t i = 0; i < inputs; ++i) {
-    input_names_.push_back("input" + std::to_string(i));
-  }
-  for (size_t i = 0; i < outputs; ++i) {
-    output_names_.push_back("output" + std::to_string(i));
-  }
+  const auto prepare = [&](Bindings& bindings, const char* prefix, size_t count) {
+    check(rt.nrt_allocate_tensor_set(&bindings.set), "nrt_allocate_tensor_set");
+    for (size_t i = 0; i < count; ++i) {
+      bindings.names.push_back(prefix + std::to_string(i));
+    }
+    bindings.bound.resize(count);
+  };
+  prepare(inputs_, "input", inputs);
+  prepare(outputs_, "output", outputs);
 }
 
 Program::~Program() {
   if (!handles_live()) {
     return;
   }
-  if (inputs_ != nullptr) {
-    runtime().nrt_destroy_tensor_set(&inputs_);
-  }
-  if (outputs_ != nullptr) {
-    runtime().nrt_destroy_tensor_set(&outputs_);
+  for (Bindings* bindings : {&inputs_, &outputs_}) {
+    if (bindings->set != nullptr) {
+      runtime().nrt_destroy_tensor_set(&bindings->set);
+    }
   }
   if (model_ != nullptr) {
     runtime().nrt_unload(model_);
   }
 }
 
-void Program::run(const std::vector<nrt_tensor_t*>& inputs,
-                  const std::vector<nrt_tensor_t*>& outputs) {
-  const Runtime& rt = runtime();
+void Program::run(std::span<nrt_tensor_t* const> inputs, std::span<nrt_tensor_t* const> outputs,
+                  const Prelude& prelude) {
   const std::lock_guard lock(mutex_);
-  const auto bind = [&](nrt_tensor_set_t* set, const std::vector<std::string>& names,
-                        const std::vector<nrt_tensor_t*>& tensors) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i] != nullptr) {
-        check(rt.nrt_add_tensor_to_tensor_set(set, names[i].c_str(), tensors[i]),
-              "nrt_add_tensor_to_tensor_set");
-      }
+  write(prelude);
+  // Once a handle was freed, another tensor may have its number.
+  const uint64_t freed = handles_freed();
+  const bool keep = freed == bound_at_;
+  bound_at_ = freed;
+  bind(inputs_, inputs, keep);
+  bind(outputs_, outputs, keep);
+  execute();
+  launches.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Program::bind(Bindings& bindings, std::span<nrt_tensor_t* const> tensors, bool keep) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    nrt_tensor_t*& bound = bindings.bound[i];
+    if (tensors[i] == nullptr || (keep && bound == tensors[i])) {
+      continue;
+    }
+    bound = nullptr;
+    check(
+        runtime().nrt_add_tensor_to_tensor_set(bindings.set, bindings.names[i].c_str(), tensors[i]),
+        "nrt_add_tensor_to_tensor_set");
+    bound = tensors[i];
+  }
+}
+
+void Program::write(const Prelude& prelude) {
+  if (std::ranges::equal(prelude.bytes, written_)) {
+    return;
+  }
+  written_.clear();
+  check(runtime().nrt_tensor_write(prelude.tensor, prelude.bytes.data(), prelude.offset,
+                                   prelude.bytes.size()),
+        "nrt_tensor_write");
+  written_.assign(prelude.bytes.begin(), prelude.bytes.end());
+}
+
+void Program::execute() {
+  // The first runs say how long one takes: the shortest of them, the first of all is cold.
+  constexpr int kMeasured = 3;
+  constexpr std::chrono::microseconds kLong{10};
+  const auto run = [&] {
+    const NRT_STATUS status = runtime().nrt_execute(model_, inputs_.set, outputs_.set);
+    if (status != NRT_SUCCESS) {
+      check(status, (name_ + ": nrt_execute").c_str());
     }
   };
-  bind(inputs_, input_names_, inputs);
-  bind(outputs_, output_names_, outputs);
-  check(rt.nrt_execute(model_, inputs_, outputs_), "nrt_execute");
-  launches.fetch_add(1, std::memory_order_relaxed);
+  if (measured_ == kMeasured) {
+    run();
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  ++measured_;
+  if (std::chrono::steady_clock::now() - start < kLong) {
+    is_long_.store(false, std::memory_order_relaxed);
+  }
 }
 
 Counters counters() { return {launches.load(), programs.load(), compiled.load()}; }

@@ -17,6 +17,7 @@
 
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/device.h"
+#include "python/torch_neuronx/csrc/queue.h"
 
 namespace tnx {
 
@@ -153,33 +154,41 @@ int64_t byte_offset(const at::Tensor& tensor) {
 
 at::Tensor empty_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     c10::ScalarType type) {
-  const int before = exchange_device(device);
-  at::Tensor tensor;
-  try {
-    tensor = at::detail::empty_strided_generic(
+  const auto make = [&] {
+    return at::detail::empty_strided_generic(
         sizes, strides, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), type);
-  } catch (...) {
-    exchange_device(before);
-    throw;
+  };
+  const int before = current_device();
+  if (before == device) {
+    return make();
   }
-  exchange_device(before);
-  return tensor;
+  exchange_device(device);
+  struct Restore {
+    int device;
+    ~Restore() { exchange_device(device); }
+  } restore{before};
+  return make();
 }
 
 // ---- streams and events -------------------------------------------------------------------------
 
 namespace {
 
-// Programs run on the thread that queues them, one after the other: streams are numbers, and an
-// event is done when it is recorded. Stream 0 is the default one.
+// A device has one queue: its streams are numbers, and in order with each other. Stream 0 is the
+// default one.
 constexpr c10::StreamId kMostStreams = 32;
 thread_local std::unordered_map<int, c10::StreamId> current_streams;
 std::atomic<c10::StreamId> next_stream{1};
 
 struct Event {
-  bool recorded = false;
-  std::chrono::steady_clock::time_point at;
+  std::shared_ptr<Mark> mark;  // of the last record
 };
+
+const Mark& recorded(void* event) {
+  TORCH_CHECK(event != nullptr && static_cast<Event*>(event)->mark != nullptr,
+              "both events must be recorded before the time between them is taken");
+  return *static_cast<Event*>(event)->mark;
+}
 
 c10::Stream stream_of(c10::DeviceIndex device, c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDevice, device), id);
@@ -241,17 +250,28 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (*event == nullptr) {
       *event = new Event;
     }
-    synchronize(stream.device_index());
-    auto* e = static_cast<Event*>(*event);
-    e->recorded = true;
-    e->at = std::chrono::steady_clock::now();
+    static_cast<Event*>(*event)->mark = translated([&] { return mark(stream.device_index()); });
   }
-  void block(void*, const c10::Stream&) const override {}
+  // What is queued on the event's own device comes later anyway.
+  void block(void* event, const c10::Stream& stream) const override {
+    const auto* e = static_cast<Event*>(event);
+    if (e != nullptr && e->mark != nullptr && e->mark->device() != stream.device_index()) {
+      translated([&] { wait(*e->mark); });
+    }
+  }
   bool queryEvent(void* event) const override {
-    return event == nullptr || static_cast<Event*>(event)->recorded;
+    const auto* e = static_cast<Event*>(event);
+    return e == nullptr || e->mark == nullptr || query(*e->mark);
   }
-  void synchronizeEvent(void*) const override {}
-  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeEvent(void* event) const override {
+    const auto* e = static_cast<Event*>(event);
+    if (e != nullptr && e->mark != nullptr) {
+      translated([&] { wait(*e->mark); });
+    }
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    return is_idle(stream.device_index());
+  }
   void synchronizeStream(const c10::Stream& stream) const override {
     translated([&] { synchronize(stream.device_index()); });
   }
@@ -260,12 +280,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
-    TORCH_CHECK(first != nullptr && second != nullptr && static_cast<Event*>(first)->recorded &&
-                    static_cast<Event*>(second)->recorded,
-                "both events must be recorded before the time between them is taken");
-    return std::chrono::duration<double, std::milli>(static_cast<Event*>(second)->at -
-                                                     static_cast<Event*>(first)->at)
-        .count();
+    const Mark& begin = recorded(first);
+    const Mark& end = recorded(second);
+    translated([&] {
+      wait(begin);
+      wait(end);
+    });
+    return std::chrono::duration<double, std::milli>(end.when() - begin.when()).count();
   }
 };
 
@@ -414,8 +435,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   Block* block = allocate(device, bytes);
   const size_t kept = std::min(bytes, impl->nbytes());
   if (kept > 0) {
-    check(runtime().nrt_tensor_copy(tensor_of(old, 0, kept), 0, tensor_of(block, 0, kept), 0, kept),
-          "nrt_tensor_copy");
+    copy(old, 0, block, 0, kept);
   }
   impl->set_data_ptr_noswap(c10::DataPtr(block == nullptr ? nullptr : block->address(), block,
                                          &delete_block, impl->device()));

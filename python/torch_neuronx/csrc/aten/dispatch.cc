@@ -19,6 +19,7 @@
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/aten/tracking.h"
 #include "python/torch_neuronx/csrc/device.h"
+#include "python/torch_neuronx/csrc/queue.h"
 
 namespace tnx {
 namespace {
@@ -28,41 +29,84 @@ using Stack = torch::jit::Stack;
 void fallback_kernel(const c10::OperatorHandle& op, Stack* stack) {
   fall_back(op, stack, "no lowering");
 }
+
+// What a call needs while it is made, with vectors that keep their memory from call to call. Calls
+// nest: a copy that an argument needs, an operation that is done by another.
+struct CallState {
+  Parsed parsed;
+  std::vector<at::Tensor> targets;
+  std::vector<nrt_tensor_t*> inputs;
+  std::vector<nrt_tensor_t*> outputs;
+  std::vector<char> scalars;
+  std::vector<c10::IValue> results;
+};
+
+class CallLease {
+ public:
+  CallLease() {
+    auto& spare = states();
+    if (spare.empty()) {
+      state_ = std::make_unique<CallState>();
+    } else {
+      state_ = std::move(spare.back());
+      spare.pop_back();
+    }
+  }
+  ~CallLease() {
+    state_->parsed.clear();
+    state_->targets.clear();
+    state_->inputs.clear();
+    state_->outputs.clear();
+    state_->results.clear();
+    states().push_back(std::move(state_));
+  }
+  CallLease(const CallLease&) = delete;
+  CallLease& operator=(const CallLease&) = delete;
+  CallState& operator*() const { return *state_; }
+
+ private:
+  static std::vector<std::unique_ptr<CallState>>& states() {
+    thread_local std::vector<std::unique_ptr<CallState>> spare;
+    return spare;
+  }
+  std::unique_ptr<CallState> state_;
+};
+
 // One functional or in-place operation of the table.
 class Kernel final : public c10::OperatorKernel {
  public:
   // `row_name` is the functional operation's, `name` this one's.
-  Kernel(const Row* row, std::string row_name, const std::string& name)
-      : row_(*row), row_name_(std::move(row_name)), native_(native_count(name)) {}
+  Kernel(const Row* row, std::string row_name, const std::string& name,
+         const c10::FunctionSchema& schema)
+      : row_(*row),
+        row_name_(std::move(row_name)),
+        signature_(row_, schema),
+        native_(native_count(name)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
     if (in_bad_fork()) {
       translated([] { initialize(); });  // says so
     }
-    Parsed parsed;
+    const CallLease lease;
+    CallState& call = *lease;
     if (row_.index_list >= 0) {
       prepare_indices(op, *stack, static_cast<size_t>(row_.index_list));
     }
-    parse(row_, op, *stack, parsed);
-    if (parsed.foreign) {
+    parse(signature_, *stack, call.parsed);
+    if (call.parsed.foreign) {
       fall_back(op, stack, "an argument's type");
       return;
     }
-    std::shared_ptr<Plan> plan = find(parsed.key);
+    std::shared_ptr<Plan> plan = find(call.parsed.key);
     if (plan == nullptr) {
-      plan = make_plan(row_, row_name_, op, *stack, parsed);
-      const std::lock_guard lock(mutex_);
-      if (plans_.size() >= kMostPlans) {
-        forget_old_plans();
-      }
-      plan = plans_.try_emplace(parsed.key, plan).first->second;
-      plan->used = ++uses_;
+      plan = make_plan(signature_, row_name_, op, *stack, call.parsed);
+      plan = remember(call.parsed.key, std::move(plan));
     }
     if (!plan->unsupported.empty()) {
       fall_back(op, stack, plan->unsupported);
       return;
     }
-    translated([&] { launch(*plan, op, stack, parsed); });
+    translated([&] { launch(*plan, op.schema(), stack, call); });
     native_.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -73,15 +117,29 @@ class Kernel final : public c10::OperatorKernel {
 
   std::shared_ptr<Plan> find(const Key& key) {
     const std::lock_guard lock(mutex_);
-    const auto at = plans_.find(key);
-    if (at == plans_.end()) {
-      return nullptr;
+    if (last_ == nullptr || last_->first != key) {
+      const auto at = plans_.find(key);
+      if (at == plans_.end()) {
+        return nullptr;
+      }
+      last_ = &*at;
     }
+    last_->second->used = ++uses_;
+    return last_->second;
+  }
+
+  std::shared_ptr<Plan> remember(const Key& key, std::shared_ptr<Plan> plan) {
+    const std::lock_guard lock(mutex_);
+    if (plans_.size() >= kMostPlans) {
+      forget_old_plans();
+    }
+    const auto at = plans_.try_emplace(key, std::move(plan)).first;
     at->second->used = ++uses_;
     return at->second;
   }
 
   void forget_old_plans() {  // with the lock held
+    last_ = nullptr;
     std::vector<uint64_t> ages;
     for (const auto& [key, plan] : plans_) {
       ages.push_back(plan->used);
@@ -90,17 +148,18 @@ class Kernel final : public c10::OperatorKernel {
     std::nth_element(ages.begin(), middle, ages.end());
     std::erase_if(plans_, [&](const auto& entry) { return entry.second->used < *middle; });
   }
+
   // Memory that is read under another view than it is written is copied first.
-  static void part_overlaps(const std::vector<int>& written, Parsed& parsed) {
+  static void part_overlaps(const Plan& plan, Parsed& parsed) {
     const auto bytes_in = [](const Input& input) {
       const int64_t begin = byte_offset(input.tensor);
       return std::pair(begin, begin + input.length * bytes_of(input.type));
     };
-    for (const int w : written) {
-      if (w < 0) {
+    for (const Plan::Out& out : plan.outs) {
+      if (out.written < 0) {
         continue;
       }
-      const auto target = static_cast<size_t>(w);
+      const auto target = static_cast<size_t>(out.written);
       const auto [from, to] = bytes_in(parsed.inputs[target]);
       parsed.any_in_storage(parsed.inputs[target].storage, [&](size_t n) {
         Input& input = parsed.inputs[n];
@@ -116,74 +175,60 @@ class Kernel final : public c10::OperatorKernel {
 
   // The same bytes elsewhere: the program's key doesn't change.
   static void copy_out(Parsed& parsed, Input& input, size_t begin, size_t bytes) {
-    at::Tensor copy =
+    at::Tensor elsewhere =
         empty_on(parsed.device, {static_cast<int64_t>(bytes)}, {1}, c10::ScalarType::Byte);
-    check(runtime().nrt_tensor_copy(tensor_of(block_of(input.tensor), begin, bytes), 0,
-                                    tensor_of(block_of(copy), 0, bytes), 0, bytes),
-          "nrt_tensor_copy");
-    parsed.held.push_back(copy);
-    input.tensor = copy;
+    tnx::copy(block_of(input.tensor), begin, block_of(elsewhere), 0, bytes);
+    parsed.held.push_back(elsewhere);
+    input.tensor = elsewhere;
   }
 
-  void launch(Plan& plan, const c10::OperatorHandle& op, Stack* stack, Parsed& parsed) {
-    const auto& schema = op.schema();
-    std::vector<int> written;
+  void launch(Plan& plan, const c10::FunctionSchema& schema, Stack* stack, CallState& call) const {
+    const bool makes_results = !row_.writes.empty() || signature_.written.empty();
     for (const Plan::Out& out : plan.outs) {
-      written.push_back(out.written);
-    }
-    std::vector<at::Tensor> targets(plan.outs.size());
-    for (size_t i = 0; i < plan.outs.size(); ++i) {
-      const Plan::Out& out = plan.outs[i];
       if (out.written >= 0) {
-        targets[i] = parsed.inputs[static_cast<size_t>(out.written)].tensor;
-      } else if (out.defined && (!row_.writes.empty() || !is_inplace(op))) {
-        targets[i] = empty_on(parsed.device, out.sizes, out.strides, out.type);
+        call.targets.push_back(call.parsed.inputs[static_cast<size_t>(out.written)].tensor);
+      } else if (out.defined && makes_results) {
+        call.targets.push_back(empty_on(call.parsed.device, out.sizes, out.strides, out.type));
+      } else {
+        call.targets.emplace_back();
       }
     }
     if (plan.program != nullptr) {
-      if (parsed.inputs.size() > 1) {
-        part_overlaps(written, parsed);
+      if (call.parsed.inputs.size() > 1) {
+        part_overlaps(plan, call.parsed);
       }
-      std::vector<nrt_tensor_t*> inputs;
-      std::vector<nrt_tensor_t*> outputs;
-      for (const Input& input : parsed.inputs) {
-        inputs.push_back(tensor_of(block_of(input.tensor),
-                                   static_cast<size_t>(byte_offset(input.tensor)),
-                                   static_cast<size_t>(input.length * bytes_of(input.type))));
-      }
-      for (const int i : plan.outputs) {
-        const Plan::Out& out = plan.outs[static_cast<size_t>(i)];
-        if (out.written >= 0) {
-          outputs.push_back(inputs[static_cast<size_t>(out.written)]);
-        } else {
-          outputs.push_back(tensor_of(block_of(targets[static_cast<size_t>(i)]), 0,
-                                      targets[static_cast<size_t>(i)].nbytes()));
-        }
-      }
-      const std::lock_guard lock(scalar_mutex_);
-      put_scalars(plan, parsed, inputs);
-      plan.program->run(inputs, outputs);
+      run(plan, call);
     }
-    push_results(plan, schema, stack, targets);
+    push_results(plan, schema, stack, call);
   }
 
-  static bool is_inplace(const c10::OperatorHandle& op) {
-    for (const c10::Argument& argument : op.schema().arguments()) {
-      if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
-        return true;
-      }
+  static void run(Plan& plan, CallState& call) {
+    for (const Input& input : call.parsed.inputs) {
+      call.inputs.push_back(tensor_of(block_of(input.tensor),
+                                      static_cast<size_t>(byte_offset(input.tensor)),
+                                      static_cast<size_t>(input.length * bytes_of(input.type))));
     }
-    return false;
+    for (const int i : plan.outputs) {
+      const Plan::Out& out = plan.outs[static_cast<size_t>(i)];
+      const at::Tensor& target = call.targets[static_cast<size_t>(i)];
+      call.outputs.push_back(out.written >= 0 ? call.inputs[static_cast<size_t>(out.written)]
+                                              : tensor_of(block_of(target), 0, target.nbytes()));
+    }
+    Prelude prelude;
+    if (!plan.scalar_tensors.empty()) {
+      call.inputs.insert(call.inputs.end(), plan.scalar_tensors.begin(), plan.scalar_tensors.end());
+      gather_scalars(plan, call.parsed, call.scalars);
+      prelude = {plan.scalars->segment_tensor(), plan.scalars->offset, call.scalars};
+    }
+    tnx::launch(call.parsed.device, plan.program, call.inputs, call.outputs, prelude);
   }
 
-  static void put_scalars(const Plan& plan, const Parsed& parsed,
-                          std::vector<nrt_tensor_t*>& inputs) {
-    if (plan.scalars == nullptr) {
-      return;
-    }
-    std::vector<char> bytes(plan.ints * 8 + (plan.random ? 16 : 0) + plan.floats * 4);
+  // The numbers of this call, as the program takes them.
+  static void gather_scalars(const Plan& plan, const Parsed& parsed, std::vector<char>& bytes) {
+    bytes.resize(plan.scalar_bytes());
     char* int_at = bytes.data();
-    char* float_at = bytes.data() + plan.ints * 8 + (plan.random ? 16 : 0);
+    char* const state_at = int_at + plan.ints * 8;
+    char* float_at = state_at + (plan.random ? 16 : 0);
     for (const ScalarUse& use : parsed.scalars) {
       if (use.number.kind == Number::Kind::kFloat) {
         const auto single = static_cast<float>(use.number.value);
@@ -194,67 +239,52 @@ class Kernel final : public c10::OperatorKernel {
         int_at += 8;
       }
     }
-    if (plan.ints > 0) {
-      inputs.push_back(tensor_of(plan.scalars, 0, plan.ints * 8));
-    }
     if (plan.random) {
       const RandomState state = draw(parsed.generator, parsed.device, plan.draws);
       const uint64_t words[2] = {state.seed, state.offset};
-      std::memcpy(bytes.data() + plan.ints * 8, words, 16);
-      inputs.push_back(tensor_of(plan.scalars, plan.ints * 8, 16));
+      std::memcpy(state_at, words, 16);
     }
-    if (plan.floats > 0) {
-      inputs.push_back(
-          tensor_of(plan.scalars, plan.ints * 8 + (plan.random ? 16 : 0), plan.floats * 4));
-    }
-    write(plan.scalars, 0, bytes.data(), bytes.size());
   }
 
-  static void push_results(const Plan& plan, const c10::FunctionSchema& schema, Stack* stack,
-                           std::vector<at::Tensor>& targets) {
+  void push_results(const Plan& plan, const c10::FunctionSchema& schema, Stack* stack,
+                    CallState& call) const {
     const size_t n = schema.arguments().size();
-    std::vector<c10::IValue> results;
     size_t next = 0;
     size_t next_integer = 0;
     for (size_t r = 0; r < schema.returns().size(); ++r) {
       const c10::Argument& ret = schema.returns()[r];
       if (ret.alias_info() != nullptr) {  // an argument that was written
-        for (size_t i = 0, seen = 0; i < n; ++i) {
-          const auto* alias = schema.arguments()[i].alias_info();
-          if (alias != nullptr && alias->isWrite() && seen++ == r) {
-            results.push_back((*stack)[stack->size() - n + i]);
-          }
+        if (r < signature_.written.size()) {
+          call.results.push_back((*stack)[stack->size() - n + signature_.written[r]]);
         }
-        continue;
-      }
-      if (ret.type()->kind() == c10::TypeKind::ListType) {
+      } else if (ret.type()->kind() == c10::TypeKind::ListType) {
         c10::List<at::Tensor> list;
-        while (next < targets.size()) {
-          list.push_back(targets[next++]);
+        while (next < call.targets.size()) {
+          list.push_back(call.targets[next++]);
         }
-        results.emplace_back(list);
-        continue;
+        call.results.emplace_back(list);
+      } else if (ret.type()->kind() == c10::TypeKind::IntType) {  // a SymInt's type too
+        call.results.emplace_back(plan.integers.at(next_integer++));
+      } else {
+        call.results.emplace_back(std::move(call.targets[next++]));
       }
-      if (ret.type()->kind() == c10::TypeKind::IntType) {  // a SymInt's type too
-        results.emplace_back(plan.integers.at(next_integer++));
-        continue;
-      }
-      results.emplace_back(targets[next++]);
     }
     torch::jit::drop(*stack, n);
-    for (c10::IValue& value : results) {
+    for (c10::IValue& value : call.results) {
       stack->push_back(std::move(value));
     }
   }
 
   const Row row_;
   const std::string row_name_;
+  const Signature signature_;
   std::atomic<uint64_t>& native_;
   std::mutex mutex_;
-  std::mutex scalar_mutex_;  // of the scalar buffers
   std::unordered_map<Key, std::shared_ptr<Plan>, KeyHash> plans_;
+  std::pair<const Key, std::shared_ptr<Plan>>* last_ = nullptr;  // that was found; of plans_
   uint64_t uses_ = 0;
 };
+
 // out= variants: the functional operation, then a copy. Overlaps of outputs with inputs and results
 // of another type or shape are then nothing special.
 class OutKernel final : public c10::OperatorKernel {
@@ -373,7 +403,7 @@ void register_kernels() {
                               const std::string& row_name) {
     library->impl(short_name(op).c_str(),
                   torch::CppFunction::makeFromBoxedFunctor<Kernel>(
-                      std::make_unique<Kernel>(row, row_name, full_name(op))));
+                      std::make_unique<Kernel>(row, row_name, full_name(op), op.schema())));
   };
   std::set<std::string> done;
   for (const std::string& row_name : row_names()) {

@@ -19,12 +19,14 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include <array>
 #include <unordered_map>
 
 #include "python/torch_neuronx/csrc/aten/backend.h"
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/program.h"
+#include "python/torch_neuronx/csrc/queue.h"
 
 namespace tnx {
 namespace {
@@ -105,9 +107,8 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
   const int64_t written_length = flat_length(target, written);
   if (*from == *to && read == written && is_dense(read)) {
     const auto bytes = static_cast<size_t>(source.numel()) * source.itemsize();
-    check(runtime().nrt_tensor_copy(flat_of(source, source.numel()), 0,
-                                    flat_of(target, target.numel()), 0, bytes),
-          "nrt_tensor_copy");
+    copy(target.device().index(), flat_of(source, source.numel()), flat_of(target, target.numel()),
+         bytes);
     return;
   }
   static std::mutex mutex;
@@ -131,10 +132,11 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
     const Value value = g.convert(read_view(g, in, read), *to);
     g.finish({write_view(g, out, value, written)}, {1});
     dump_graph(g, "copy");
-    program = std::make_shared<Program>(g, device, 2, 1);
+    program = std::make_shared<Program>(g, "copy", device, 2, 1);
   }
   nrt_tensor_t* const result = flat_of(target, written_length);
-  program->run({flat_of(source, read_length), result}, {result});
+  const std::array inputs{flat_of(source, read_length), result};
+  launch(device, program, inputs, {&result, 1});
 }
 
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
@@ -180,7 +182,6 @@ void copy_to_host(const at::Tensor& source, const at::Tensor& target) {
     dense = contiguous_on(source.device().index(), source.sizes(), source.scalar_type());
     copy_on_device(source, dense);
   }
-  synchronize(source.device().index());
   const bool direct =
       dense.scalar_type() == target.scalar_type() && dense.strides() == target.strides();
   const at::Tensor host =

@@ -11,6 +11,7 @@
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/memory.h"
 #include "python/torch_neuronx/csrc/program.h"
+#include "python/torch_neuronx/csrc/queue.h"
 
 namespace {
 
@@ -25,6 +26,19 @@ PyObject* guarded(Body&& body) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
   return nullptr;
+}
+
+// Other threads of the program go on while this one waits.
+template <class Body>
+void without_gil(Body&& body) {
+  PyThreadState* const state = PyEval_SaveThread();
+  try {
+    body();
+  } catch (...) {
+    PyEval_RestoreThread(state);
+    throw;
+  }
+  PyEval_RestoreThread(state);
 }
 
 PyObject* none() { Py_RETURN_NONE; }
@@ -65,7 +79,7 @@ PyObject* initialize(PyObject*, PyObject*) {
 }
 
 PyObject* shut_down(PyObject*, PyObject*) {
-  tnx::shut_down();
+  without_gil([] { tnx::shut_down(); });
   return none();
 }
 
@@ -79,14 +93,16 @@ PyObject* exchange_device(PyObject*, PyObject* device) {
 
 PyObject* synchronize(PyObject*, PyObject* device) {
   return guarded([&] {
-    tnx::synchronize(int_of(device));
+    const int index = int_of(device);
+    without_gil([&] { tnx::synchronize(index); });
     return none();
   });
 }
 
 PyObject* empty_cache(PyObject*, PyObject* device) {
   return guarded([&] {
-    tnx::empty_cache(int_of(device));
+    const int index = int_of(device);
+    without_gil([&] { tnx::empty_cache(index); });
     return none();
   });
 }
@@ -200,6 +216,7 @@ PyObject* set_source_hook(PyObject*, PyObject* hook) {
 }
 
 PyObject* counters(PyObject*, PyObject*) {
+  without_gil([] { tnx::drain_all(); });
   const tnx::Counters c = tnx::counters();
   PyObject* dict = PyDict_New();
   put(dict, "launches", PyLong_FromUnsignedLongLong(c.launches));

@@ -39,18 +39,40 @@ int64_t bits_of(double value) {
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
+// The type of an argument's schema, without "optional".
+c10::TypeKind kind_of(const c10::Argument& argument) {
+  c10::TypePtr type = argument.real_type();
+  while (type->kind() == c10::TypeKind::OptionalType) {
+    type = type->castRaw<c10::OptionalType>()->getElementType();
+  }
+  return type->kind();
+}
+
+Number plain_number(const c10::IValue& value) {
+  Number number;
+  if (value.isBool()) {
+    number = {Number::Kind::kBool, value.toBool() ? 1.0 : 0.0, value.toBool() ? 1 : 0, true};
+  } else if (value.isInt()) {
+    number = {Number::Kind::kInt, static_cast<double>(value.toInt()), value.toInt(), false};
+  } else {
+    const double d = value.toDouble();
+    // Integers that come as floats are needed as such by some rows; out of range stays 0.
+    number = {Number::Kind::kFloat, d, std::abs(d) < 9e18 ? static_cast<int64_t>(d) : 0, false};
+  }
+  return number;
+}
+
 class Parser {
  public:
-  explicit Parser(const Row& row) : row_(row) {}
+  explicit Parser(const Signature& signature) : signature_(signature) {}
 
-  void parse(const c10::OperatorHandle& op, const Stack& stack, Parsed& parsed) const {
-    const auto& arguments = op.schema().arguments();
+  void parse(const Stack& stack, Parsed& parsed) const {
+    const auto& arguments = signature_.arguments;
     const size_t begin = stack.size() - arguments.size();
-    parsed.uses.resize(arguments.size());
-    parsed.key.reserve(64);
     find_device(stack, begin, parsed);
     for (size_t i = 0; i < arguments.size(); ++i) {
       parse_argument(arguments[i], stack[begin + i], i, parsed);
+      parsed.use_ends.push_back(parsed.uses.size());
     }
     parsed.key.push_back(parsed.device);
   }
@@ -79,7 +101,7 @@ class Parser {
     }
   }
 
-  void parse_argument(const c10::Argument& argument, const c10::IValue& value, size_t i,
+  void parse_argument(const Signature::Argument& argument, const c10::IValue& value, size_t i,
                       Parsed& parsed) const {
     Key& key = parsed.key;
     if (value.isNone()) {
@@ -119,25 +141,21 @@ class Parser {
       key.push_back(kTagList);
       key.push_back(static_cast<int64_t>(list.size()));
       for (size_t e = 0; e < list.size(); ++e) {
-        add_number({Number::Kind::kFloat, list[e], 0, is_known(row_, i)}, i, e, parsed);
+        add_number({Number::Kind::kFloat, list[e], 0, argument.known}, i, e, parsed);
       }
     } else if (value.isList()) {  // of numbers
       const auto list = value.toListRef();
       key.push_back(kTagList);
       key.push_back(static_cast<int64_t>(list.size()));
       for (size_t e = 0; e < list.size(); ++e) {
-        Number number = number_of(c10::IValue(list[e].toScalar()));
-        number.known = is_known(row_, i);
+        Number number = plain_number(c10::IValue(list[e].toScalar()));
+        number.known = argument.known;
         add_number(number, i, e, parsed);
       }
     } else if (value.isComplexDouble()) {
       parsed.foreign = true;
     } else {
-      Number number = number_of(value);
-      const c10::TypeKind kind = kind_of(argument);
-      const bool changing = kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
-      number.known = !changing || is_known(row_, i) || number.kind == Number::Kind::kBool;
-      add_number(number, i, 0, parsed);
+      add_number(number_of(argument, value), i, 0, parsed);
     }
   }
 
@@ -156,7 +174,7 @@ class Parser {
     Key& key = parsed.key;
     if (!given.defined()) {
       key.push_back(kTagNone);
-      parsed.uses[i].push_back(-1);
+      parsed.uses.push_back(-1);
       return;
     }
     const auto type = type_of(given.scalar_type());
@@ -170,13 +188,14 @@ class Parser {
         key.push_back(kTagCpuScalar);
         key.push_back(*type * 2 + (given.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0));
         Number number = number_in(given);
-        parsed.add_scalar(i, parsed.uses[i].size(), number);
+        const size_t first = i == 0 ? 0 : parsed.use_ends[i - 1];
+        parsed.add_scalar(i, parsed.uses.size() - first, number);
         key.push_back(static_cast<int64_t>(number.kind));
-        parsed.uses[i].push_back(
+        parsed.uses.push_back(
             -3 - (*type * 2 + (given.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0)));
         return;
       }
-      TORCH_CHECK(row_.own_device_indices && given.is_cpu(),
+      TORCH_CHECK(signature_.row.own_device_indices && given.is_cpu(),
                   "Expected all tensors to be on the same device, but found at least two devices, "
                   "neuron:",
                   parsed.device, " and ", given.device(), "!");
@@ -192,66 +211,65 @@ class Parser {
       key.push_back(*type);
       key.push_back(tensor.dim());
       key.insert(key.end(), tensor.sizes().begin(), tensor.sizes().end());
-      parsed.uses[i].push_back(-2);
+      parsed.uses.push_back(-2);
       return;
     }
-    Input input{tensor, tensor.storage().unsafeGetStorageImpl(), layout_of(tensor), *type, 0};
-    const bool seen = parsed.any_in_storage(input.storage, [&](size_t n) {
+    const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+    const bool seen = parsed.any_in_storage(storage, [&](size_t n) {
       const Input& other = parsed.inputs[n];
-      const bool same = other.type == *type &&
-                        other.tensor.storage_offset() == tensor.storage_offset() &&
-                        other.layout == input.layout;
+      const bool same =
+          other.type == *type && other.tensor.storage_offset() == tensor.storage_offset() &&
+          other.tensor.sizes() == tensor.sizes() && other.tensor.strides() == tensor.strides();
       if (same) {
         key.push_back(kTagTensor + 16);
         key.push_back(static_cast<int64_t>(n));
-        parsed.uses[i].push_back(static_cast<int>(n));
+        parsed.uses.push_back(static_cast<int>(n));
       }
       return same;
     });
     if (seen) {
       return;
     }
-    const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
     const bool contiguous = tensor.is_contiguous();
-    input.length = contiguous
-                       ? tensor.numel()
-                       : std::min(wanted_length(input.layout), stored - tensor.storage_offset());
+    int64_t length = tensor.numel();
+    if (!contiguous) {
+      const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
+      length = std::min(wanted_length(layout_of(tensor)), stored - tensor.storage_offset());
+    }
     key.push_back(kTagTensor);
     key.push_back(*type + (contiguous ? 256 : 0));
     key.push_back(tensor.dim());
-    key.insert(key.end(), input.layout.sizes.begin(), input.layout.sizes.end());
+    key.insert(key.end(), tensor.sizes().begin(), tensor.sizes().end());
     if (!contiguous) {
-      key.insert(key.end(), input.layout.strides.begin(), input.layout.strides.end());
-      key.push_back(input.length);
+      key.insert(key.end(), tensor.strides().begin(), tensor.strides().end());
+      key.push_back(length);
     }
-    parsed.uses[i].push_back(static_cast<int>(parsed.inputs.size()));
-    parsed.add_input(std::move(input));
+    parsed.uses.push_back(static_cast<int>(parsed.inputs.size()));
+    parsed.add_input({std::move(tensor), storage, *type, length});
   }
 
-  const Row& row_;
+  const Signature& signature_;
 };
 
 }  // namespace
 
-c10::TypeKind kind_of(const c10::Argument& argument) {
-  c10::TypePtr type = argument.real_type();
-  while (type->kind() == c10::TypeKind::OptionalType) {
-    type = type->castRaw<c10::OptionalType>()->getElementType();
+Signature::Signature(const Row& given, const c10::FunctionSchema& schema) : row(given) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    const size_t i = arguments.size();
+    const c10::TypeKind kind = kind_of(argument);
+    const bool known =
+        std::find(row.known.begin(), row.known.end(), static_cast<int>(i)) != row.known.end();
+    const bool number = kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
+    arguments.push_back({kind == c10::TypeKind::BoolType, known, number && !known});
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+      written.push_back(i);
+    }
   }
-  return type->kind();
 }
 
-Number number_of(const c10::IValue& value) {
-  Number number;
-  if (value.isBool()) {
-    number = {Number::Kind::kBool, value.toBool() ? 1.0 : 0.0, value.toBool() ? 1 : 0, true};
-  } else if (value.isInt()) {
-    number = {Number::Kind::kInt, static_cast<double>(value.toInt()), value.toInt(), false};
-  } else {
-    const double d = value.toDouble();
-    // Integers that come as floats are needed as such by some rows; out of range stays 0.
-    number = {Number::Kind::kFloat, d, std::abs(d) < 9e18 ? static_cast<int64_t>(d) : 0, false};
-  }
+Number number_of(const Signature::Argument& argument, const c10::IValue& value) {
+  Number number = plain_number(value);
+  number.known = !argument.changing || number.kind == Number::Kind::kBool;
   return number;
 }
 
@@ -266,14 +284,8 @@ std::vector<int64_t> ints_of(const c10::IValue& value) {
   return ints;
 }
 
-bool is_known(const Row& row, size_t argument) {
-  return std::find(row.known.begin(), row.known.end(), static_cast<int>(argument)) !=
-         row.known.end();
-}
-
-void parse(const Row& row, const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-           Parsed& parsed) {
-  Parser(row).parse(op, stack, parsed);
+void parse(const Signature& signature, const torch::jit::Stack& stack, Parsed& parsed) {
+  Parser(signature).parse(stack, parsed);
 }
 
 }  // namespace tnx

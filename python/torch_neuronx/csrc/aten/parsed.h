@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -34,7 +35,6 @@ struct KeyHash {
 struct Input {
   at::Tensor tensor;
   const c10::StorageImpl* storage = nullptr;  // tensor's when the call was made
-  Layout layout;
   Type type = kF32;
   int64_t length = 0;  // of the flat array, elements
 };
@@ -46,7 +46,8 @@ struct ScalarUse {
   int64_t place;  // among the scalars that are floats, or among the others
 };
 
-// Arguments as the key sees them. References to tensors of the stack are by position.
+// Arguments as the key sees them; made for one call after the other, so that its vectors keep their
+// memory. References to tensors of the stack are by position.
 struct Parsed {
   // Past this many inputs (lists of a whole model's parameters) they are found by a table.
   static constexpr size_t kFewInputs = 32;
@@ -74,36 +75,66 @@ struct Parsed {
     }
   }
 
+  // Input numbers of an argument, one of a list each; -1: none, -2: empty, less: a CPU scalar.
+  std::span<const int> uses_of(size_t argument) const {
+    const size_t begin = argument == 0 ? 0 : use_ends[argument - 1];
+    return std::span(uses).subspan(begin, use_ends[argument] - begin);
+  }
+
   void add_scalar(size_t argument, size_t element, const Number& number) {
     size_t& count = number.kind == Number::Kind::kFloat ? floats : ints;
     scalars.push_back({argument, element, number, static_cast<int64_t>(count++)});
+  }
+
+  void clear() {
+    key.clear();
+    device = -1;
+    inputs.clear();
+    by_storage.clear();
+    uses.clear();
+    use_ends.clear();
+    scalars.clear();
+    ints = floats = 0;
+    held.clear();
+    generator.reset();
+    foreign = false;
   }
 
   Key key;
   int device = -1;
   std::vector<Input> inputs;  // each view once; added by add_input()
   std::unordered_map<const c10::StorageImpl*, std::vector<size_t>> by_storage;
-  std::vector<std::vector<int>> uses;  // per argument: input numbers; -1: none, -2: empty
-  std::vector<ScalarUse> scalars;      // those that are inputs; added by add_scalar()
-  size_t ints = 0;                     // of them
+  std::vector<int> uses;           // of all arguments: see uses_of()
+  std::vector<size_t> use_ends;    // per argument
+  std::vector<ScalarUse> scalars;  // those that are inputs; added by add_scalar()
+  size_t ints = 0;                 // of them
   size_t floats = 0;
   std::vector<at::Tensor> held;  // copies made for this call
   std::optional<at::Generator> generator;
   bool foreign = false;  // a type that no program holds
 };
 
+// What the row and the schema say of an operation's arguments.
+struct Signature {
+  Signature(const Row& row, const c10::FunctionSchema& schema);
+
+  struct Argument {
+    bool is_bool = false;
+    bool known = false;     // the row looks at its numbers, so that they are in the key
+    bool changing = false;  // a number that may be another one at the next call, and isn't known
+  };
+  const Row& row;
+  std::vector<Argument> arguments;
+  std::vector<size_t> written;  // arguments that are written in place, in order
+};
+
 // Reads the last arguments of the stack. Throws c10::Error for devices that don't go together.
-void parse(const Row& row, const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-           Parsed& parsed);
+void parse(const Signature& signature, const torch::jit::Stack& stack, Parsed& parsed);
 
 // ---- single arguments ----
 
-// The type of an argument's schema, without "optional".
-c10::TypeKind kind_of(const c10::Argument& argument);
 // A Scalar, float, int or bool argument; `known` is false for those that a key may leave out.
-Number number_of(const c10::IValue& value);
+Number number_of(const Signature::Argument& argument, const c10::IValue& value);
 std::vector<int64_t> ints_of(const c10::IValue& value);  // of a list of ints or bools
-// Whether the row looks at the argument's numbers, so that they are in the key.
-bool is_known(const Row& row, size_t argument);
 
 }  // namespace tnx

@@ -17,7 +17,8 @@ using Stack = torch::jit::Stack;
 
 class Planner {
  public:
-  Planner(const Row& row, const std::string& row_name) : row_(row), row_name_(row_name) {}
+  Planner(const Signature& signature, const std::string& row_name)
+      : signature_(signature), row_(signature.row), row_name_(row_name) {}
 
   std::shared_ptr<Plan> build(const c10::OperatorHandle& op, const Stack& stack,
                               const Parsed& parsed) const {
@@ -76,8 +77,7 @@ class Planner {
 
   // Types and shapes of the results; checks the arguments with torch's own messages. Nothing where
   // torch has no meta kernel.
-  static std::optional<MetaResults> meta_results(const c10::OperatorHandle& op,
-                                                 const Stack& stack) {
+  std::optional<MetaResults> meta_results(const c10::OperatorHandle& op, const Stack& stack) const {
     const size_t n = op.schema().arguments().size();
     Stack meta;
     for (size_t i = stack.size() - n; i < stack.size(); ++i) {
@@ -107,28 +107,22 @@ class Planner {
       collect(value);
     }
     if (op.schema().returns().empty()) {  // _foreach_add_: the written arguments
-      for (size_t i = 0; i < n; ++i) {
-        const auto* alias = op.schema().arguments()[i].alias_info();
-        if (alias != nullptr && alias->isWrite()) {
-          collect(arguments[i]);
-        }
+      for (const size_t argument : signature_.written) {
+        collect(arguments[argument]);
       }
     }
     return results;
   }
 
   // Input numbers of the arguments that are the results, in their order.
-  std::vector<int> written_inputs(const c10::OperatorHandle& op, const Parsed& parsed) const {
+  std::vector<int> written_inputs(const Parsed& parsed) const {
     std::vector<int> written;
     if (!row_.writes.empty()) {
       return written;  // those come after the results
     }
-    const auto& arguments = op.schema().arguments();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const auto* alias = arguments[i].alias_info();
-      if (alias != nullptr && alias->isWrite()) {
-        written.insert(written.end(), parsed.uses[i].begin(), parsed.uses[i].end());
-      }
+    for (const size_t argument : signature_.written) {
+      const auto uses = parsed.uses_of(argument);
+      written.insert(written.end(), uses.begin(), uses.end());
     }
     return written;
   }
@@ -171,7 +165,7 @@ class Planner {
 
   void build_plan(const c10::OperatorHandle& op, const Stack& stack, const Parsed& parsed,
                   const std::optional<MetaResults>& metas, Plan& plan) const {
-    const std::vector<int> written = written_inputs(op, parsed);
+    const std::vector<int> written = written_inputs(parsed);
     std::vector<Meta> outs;
     bool any = false;
     if (!metas && !row_.own_shapes && written.empty()) {
@@ -185,7 +179,7 @@ class Planner {
       if (use >= 0) {
         const Input& input = parsed.inputs[static_cast<size_t>(use)];
         out.type = input.tensor.scalar_type();
-        meta = {input.type, input.layout.sizes};
+        meta = {input.type, layout_of(input.tensor).sizes};
         any = true;
       } else {
         out.defined = false;  // no elements: nothing to write
@@ -218,7 +212,7 @@ class Planner {
       outs.push_back(std::move(meta));
     }
     for (const int position : row_.writes) {
-      for (const int use : parsed.uses[static_cast<size_t>(position)]) {
+      for (const int use : parsed.uses_of(static_cast<size_t>(position))) {
         if (use != -1) {
           add_written(use, plan.outs.emplace_back(), outs.emplace_back());
         }
@@ -239,7 +233,7 @@ class Planner {
       flats.push_back(g.parameter(input.type, {input.length}));
     }
     for (size_t i = 0; i < flats.size(); ++i) {
-      views.push_back(read_view(g, flats[i], parsed.inputs[i].layout));
+      views.push_back(read_view(g, flats[i], layout_of(parsed.inputs[i].tensor)));
     }
     plan.ints = parsed.ints;
     plan.floats = parsed.floats;
@@ -278,9 +272,16 @@ class Planner {
       return;  // no result has elements
     }
     dump_graph(g, row_name_);
-    plan.program = std::make_unique<Program>(g, parsed.device, parameters, plan.outputs.size());
-    const size_t bytes = plan.ints * 8 + (plan.random ? 16 : 0) + plan.floats * 4;
-    plan.scalars = allocate(parsed.device, bytes);
+    plan.program =
+        std::make_shared<Program>(g, row_name_, parsed.device, parameters, plan.outputs.size());
+    plan.scalars = allocate(parsed.device, plan.scalar_bytes());
+    size_t offset = 0;
+    for (const size_t bytes : {plan.ints * 8, size_t{plan.random ? 16U : 0U}, plan.floats * 4}) {
+      if (bytes > 0) {
+        plan.scalar_tensors.push_back(tensor_of(plan.scalars, offset, bytes));
+        offset += bytes;
+      }
+    }
     if (plan.random) {
       for (const auto& out : outs) {
         plan.draws = std::max(plan.draws, static_cast<uint64_t>(count_of(out.dims)));
@@ -300,7 +301,7 @@ class Planner {
       scalars[{use.argument, use.element}] = &use;
     }
     const auto tensor = [&](const at::Tensor& given, size_t i, size_t e) -> Arg {
-      const int use = parsed.uses[i][e];
+      const int use = parsed.uses_of(i)[e];
       if (use == -1) {
         return None{};
       }
@@ -354,19 +355,15 @@ class Planner {
         std::vector<Number> list;
         const auto refs = value.toListRef();
         for (size_t e = 0; e < refs.size(); ++e) {
-          Number number = number_of(c10::IValue(refs[e].toScalar()));
-          number.known = is_known(row_, i);
+          Number number = number_of(signature_.arguments[i], c10::IValue(refs[e].toScalar()));
+          number.known = signature_.arguments[i].known;
           list.push_back(number);
         }
         args.emplace_back(std::move(list));
-      } else if (value.isBool() && kind_of(arguments[i]) == c10::TypeKind::BoolType) {
+      } else if (value.isBool() && signature_.arguments[i].is_bool) {
         args.emplace_back(value.toBool());
       } else {
-        Number number = number_of(value);
-        const c10::TypeKind kind = kind_of(arguments[i]);
-        const bool changing = kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
-        number.known = !changing || is_known(row_, i) || number.kind == Number::Kind::kBool;
-        args.emplace_back(number);
+        args.emplace_back(number_of(signature_.arguments[i], value));
       }
     }
     return args;
@@ -375,7 +372,7 @@ class Planner {
   // Strides of a result whose shape is the row's own.
   Dims strides_of(const Dims& dims, const Parsed& parsed) const {
     for (const int position : row_.format_like) {
-      for (const int use : parsed.uses[static_cast<size_t>(position)]) {
+      for (const int use : parsed.uses_of(static_cast<size_t>(position))) {
         if (use < 0) {
           continue;
         }
@@ -443,7 +440,7 @@ class Planner {
       }
       if (out.written >= 0) {
         const auto n = static_cast<size_t>(out.written);
-        roots.push_back(write_view(g, flats[n], value, parsed.inputs[n].layout));
+        roots.push_back(write_view(g, flats[n], value, layout_of(parsed.inputs[n].tensor)));
         aliases.push_back(out.written);
       } else {
         roots.push_back(flatten(g, value, {out.sizes, out.strides}));
@@ -477,16 +474,17 @@ class Planner {
     throw Error(std::string("no torch type for ") + name_of(type));
   }
 
+  const Signature& signature_;
   const Row& row_;
   const std::string& row_name_;
 };
 
 }  // namespace
 
-std::shared_ptr<Plan> make_plan(const Row& row, const std::string& row_name,
+std::shared_ptr<Plan> make_plan(const Signature& signature, const std::string& row_name,
                                 const c10::OperatorHandle& op, const torch::jit::Stack& stack,
                                 const Parsed& parsed) {
-  return Planner(row, row_name).build(op, stack, parsed);
+  return Planner(signature, row_name).build(op, stack, parsed);
 }
 
 }  // namespace tnx

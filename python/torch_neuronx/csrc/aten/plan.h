@@ -22,7 +22,7 @@ struct Plan {
   };
   std::vector<Out> outs;
   std::vector<int64_t> integers;     // results that are no tensors
-  std::unique_ptr<Program> program;  // null: nothing to compute
+  std::shared_ptr<Program> program;  // null: nothing to compute
   std::string unsupported;           // why the CPU does it
   // In the scalar buffer: s64 numbers, the generator's state, f32 numbers.
   size_t ints = 0;
@@ -30,13 +30,15 @@ struct Plan {
   bool random = false;
   uint64_t draws = 0;
   Block* scalars = nullptr;
-  uint64_t used = 0;         // when, by the kernel's count of uses
-  std::vector<int> outputs;  // which outs the program computes
+  std::vector<nrt_tensor_t*> scalar_tensors;  // parts of it, which the program takes last
+  uint64_t used = 0;                          // when, by the kernel's count of uses
+  std::vector<int> outputs;                   // which outs the program computes
+  size_t scalar_bytes() const { return ints * 8 + (random ? 16 : 0) + floats * 4; }
   ~Plan() { release(scalars); }
 };
 // Asks torch's meta kernel for the results, lowers the row, compiles and loads. torch's own errors
 // about the arguments come through; what the device doesn't do is in Plan::unsupported.
-std::shared_ptr<Plan> make_plan(const Row& row, const std::string& row_name,
+std::shared_ptr<Plan> make_plan(const Signature& signature, const std::string& row_name,
                                 const c10::OperatorHandle& op, const torch::jit::Stack& stack,
                                 const Parsed& parsed);
 
