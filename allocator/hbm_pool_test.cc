@@ -122,6 +122,7 @@ TEST_F(HbmPoolTest, LargeBlocksGetAnExtentOfTheirSize) {
 
 TEST_F(HbmPoolTest, KeepsAFewEmptyExtentsAndNoMore) {
   std::vector<HbmBlock> blocks;
+  blocks.reserve(6);
   for (int i = 0; i < 6; ++i) {
     blocks.push_back(take(64 * kMiB));
   }
@@ -283,6 +284,22 @@ TEST_F(HbmPoolTest, ScratchpadIsAsLargeAsTheLargestNeed) {
   scratch.release(1);
   EXPECT_EQ(scratch.size(), 0U);
   EXPECT_EQ(pool_->usage().total(), 0U);
+}
+
+TEST(MemoryLedger, ManyModelsAreListedByTheLargestOnes) {
+  MemoryLedger ledger;
+  for (uint32_t model = 1; model <= 100; ++model) {
+    ledger.name_model(model, "op");
+    ledger.add(0, model, MemoryCategory::kModelCode, model << 10);
+  }
+  const std::string table = ledger.table(0, 4);
+  EXPECT_THAT(table, testing::HasSubstr("\\_NEFF 100"));
+  EXPECT_THAT(table, testing::HasSubstr("\\_NEFF 86"));
+  EXPECT_THAT(table, testing::Not(testing::HasSubstr("\\_NEFF 85")));
+  // 1 + 2 + ... + 85 KiB.
+  EXPECT_THAT(table, testing::ContainsRegex("85 others +\\| +3.569MB"));
+  EXPECT_THAT(table, testing::HasSubstr("86: \"op\""));
+  EXPECT_THAT(table, testing::Not(testing::HasSubstr("85: \"op\"")));
 }
 
 TEST(MemoryTable, SizesHaveThreeDigitsAfterThePoint) {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "runtime/base/file.h"
 #include "runtime/base/format.h"
@@ -40,6 +42,8 @@ const std::vector<Column>& columns() {
 }
 
 constexpr int kLabelWidth = 15;
+// Rows of models in a table, per core: PyTorch loads a program for each operation and shape.
+constexpr size_t kListedModels = 16;
 
 std::string cell(std::string_view text) { return format("{:^11}|", text); }
 
@@ -140,19 +144,37 @@ std::string MemoryLedger::table(int device, int cores_per_device) const {
   for (const Row& row : rows_) {
     by_core[row.core].push_back(&row);
   }
+  std::set<uint32_t> listed;
   for (const auto& [core, rows] : by_core) {
     out += line(format("\\_NC {}", core % cores_per_device), usage_of_core(core), false);
-    for (const Row* row : rows) {
-      if (row->model != 0) {
-        out += line(format("  \\_NEFF {}", row->model), row->usage, true);
-      }
+    out += models_of_core(rows, &listed);
+  }
+  std::string mapping;
+  for (const uint32_t model : listed) {
+    if (const auto name = names_.find(model); name != names_.end()) {
+      mapping += format("{}: \"{}\"\n", model, name->second);
     }
   }
-  if (!names_.empty()) {
-    out += "\nNEFF id to name mapping:\n";
-    for (const auto& [model, name] : names_) {
-      out += format("{}: \"{}\"\n", model, name);
-    }
+  return mapping.empty() ? out : out + "\nNEFF id to name mapping:\n" + mapping;
+}
+
+// The largest ones by themselves, the others as one row.
+std::string MemoryLedger::models_of_core(std::vector<const Row*> rows,
+                                         std::set<uint32_t>* listed) const {
+  std::erase_if(rows, [](const Row* row) { return row->model == 0; });
+  std::ranges::stable_sort(rows, std::greater{}, [](const Row* row) { return row->usage.total(); });
+  const size_t shown = rows.size() <= kListedModels ? rows.size() : kListedModels - 1;
+  std::string out;
+  for (const Row* row : std::span(rows).first(shown)) {
+    out += line(format("  \\_NEFF {}", row->model), row->usage, true);
+    listed->insert(row->model);
+  }
+  MemoryUsage rest;
+  for (const Row* row : std::span(rows).subspan(shown)) {
+    accumulate(rest, row->usage);
+  }
+  if (shown < rows.size()) {
+    out += line(format("  \\_{} others", rows.size() - shown), rest, true);
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,14 @@ class MemoryLedger {
  public:
   // `core` is a logical core of the machine; `model` 0 means "not of a model".
   void add(int core, uint32_t model, MemoryCategory category, int64_t bytes);
-  void name_model(uint32_t model, std::string name) { names_[model] = one_line(name); }
+  void name_model(uint32_t model, const std::string& name) { names_[model] = one_line(name); }
   void forget_model(uint32_t model);
 
   MemoryUsage usage_of_core(int core) const;
   MemoryUsage usage() const;
 
-  // One line per device, core and model, with a column per category; then the models' names.
+  // One line per device and core, and for a core's largest models, with a column per category; then
+  // those models' names.
   std::string table(int device, int cores_per_device) const;
 
  private:
@@ -48,6 +50,8 @@ class MemoryLedger {
     uint32_t model = 0;
     MemoryUsage usage;
   };
+
+  std::string models_of_core(std::vector<const Row*> rows, std::set<uint32_t>* listed) const;
 
   std::vector<Row> rows_;
   std::map<uint32_t, std::string> names_;

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,30 @@ def test_ready_with_an_emulated_machine(run: Callable, environment: dict[str, st
     assert list(Path(environment["OPENNRT_MACHINE_DIR"]).iterdir()) == []
     bundled = findings(run("opennrt-doctor", "--json", OPENNRT_LIBNRT=None))
     assert bundled["library", "libnrt"]["value"].endswith("(comes with this program)")
+
+
+def test_the_python_on_the_path_is_asked_for_pytorch(run: Callable, tmp_path: Path) -> None:
+    """A torch and a backend of files alone: the doctor imports neither."""
+    for package in ("torch", "torch_neuronx"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('imported')")
+    info = tmp_path / "opennrt_torch_neuronx-9.8.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: opennrt-torch-neuronx\nVersion: 9.8\n"
+    )
+    (info / "entry_points.txt").write_text("[torch.backends]\nx = torch_neuronx:_autoload\n")
+    found = findings(run("opennrt-doctor", "--json", PYTHONPATH=str(tmp_path)))
+    assert found["pytorch", "torch"]["value"].endswith(f"in {tmp_path}/torch")
+    backend = found["pytorch", "torch_neuronx"]
+    assert backend["value"].startswith("9.8 in") and backend["level"] == "problem"
+    assert "another Python" in backend["value"]
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    (tmp_path / "torch_neuronx" / f"_C{suffix}").touch()
+    found = findings(run("opennrt-doctor", "--json", PYTHONPATH=str(tmp_path)))
+    assert found["pytorch", "torch_neuronx"]["level"] == "ok"
+    none = run("opennrt-doctor", "--json", PATH=str(tmp_path))
+    assert findings(none)["pytorch", "python"]["level"] == "note"
 
 
 def test_a_machine_in_use_shows_folder_processes_and_backing(

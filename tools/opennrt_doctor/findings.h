@@ -34,6 +34,8 @@ Findings check_backend(const Context& context);
 Findings check_machine(const Context& context);
 // The libnrt.so.1 that a client would get, and why.
 Findings check_library();
+// The PyTorch that python3 on the PATH would import, and whether it has device "neuron".
+Findings check_python();
 // Limits of this process and host that runs run into.
 Findings check_limits(const std::string& machine_directory);
 

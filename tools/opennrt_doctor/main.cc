@@ -37,6 +37,7 @@ Findings check_all(const Context& context) {
   add(check_backend(context));
   add(check_machine(context));
   add(check_library());
+  add(check_python());
   add(check_limits(host.ok() ? host->directory : ""));
   return all;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -185,6 +186,19 @@ void trim(DeviceMemory& memory, int device) {
   trim(memory, memory.pools[1]);
 }
 
+[[noreturn]] void throw_out_of_memory(const DeviceMemory& memory, int device, size_t size) {
+  const auto mib = [](int64_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
+    return std::string(text);
+  };
+  const char* detail = runtime().onrt_last_error != nullptr ? runtime().onrt_last_error() : "";
+  throw OutOfMemory("neuron:" + std::to_string(device) + " is out of memory: tried to allocate " +
+                    mib(static_cast<int64_t>(size)) + " where tensors hold " +
+                    mib(memory.stats.allocated_bytes.current) + " (" +
+                    mib(memory.stats.reserved_bytes.current) + " reserved). " + detail);
+}
+
 Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
   const size_t bytes = small ? kSmallSegment
                        : size < kExactSegment
@@ -208,6 +222,7 @@ Block* new_segment(DeviceMemory& memory, int device, size_t size, bool small) {
   }
   if (status == NRT_RESOURCE) {
     ++memory.stats.out_of_memory;
+    throw_out_of_memory(memory, device, size);
   }
   check(status, "nrt_tensor_allocate");
   auto* segment = new Segment;
