@@ -306,7 +306,10 @@ uint64_t out_elements(const Spec& spec, int rank) {
 
 Placement placement(const Spec& spec, int rank) {
   Placement place;
-  place.shared = spec.in_place && in_elements(spec, rank) > 0 && out_elements(spec, rank) > 0;
+  if (!spec.in_place) {
+    return place;
+  }
+  place.shared = in_elements(spec, rank) > 0 && out_elements(spec, rank) > 0;
   if (!place.shared) {
     return place;
   }

@@ -33,10 +33,10 @@ class Ring {
     const bool reduces = op_reduces(spec_.op);
     const bool gathers = spec_.op != Op::kReduceScatter;
     const bool staged = spec_.access == Access::kStaged;
-    // Slot s of partial: the sum after step s. Slots of scratch: the first thing to arrive, which
-    // is no sum yet, then the blocks that come round staged.
+    // Slot s of partial: what arrives at step s, then the sum. Slots of scratch: the first thing to
+    // arrive, which is no sum yet, then the blocks that come round staged.
     const uint64_t turns = static_cast<uint64_t>(n_ - 1);
-    b_.set_partial(reduces && n_ > 2 ? (turns - 1) * slot_ : 0);
+    b_.set_partial(reduces && n_ > 2 ? turns * slot_ : 0);
     b_.set_scratch(n_ == 1 ? 0 : ((reduces ? 1 : 0) + (gathers && staged ? turns : 0)) * slot_);
     for (int channel = 0; channel < spec_.channels; ++channel) {
       b_.use_channel(channel);
@@ -87,9 +87,9 @@ class Ring {
   void scatter_slice(int s, int k) {
     const Block& arriving = block(b_.rank() - 2 - s);
     const auto [first, count] = slice_of(spec_, arriving, b_.channel(), k);
-    const Operand sum = b_.partial(static_cast<uint64_t>(s) * slot_ + first);
-    const Operand before =
-        s == 0 ? b_.scratch(first) : b_.partial(static_cast<uint64_t>(s - 1) * slot_ + first);
+    const uint64_t slot = static_cast<uint64_t>(s) * slot_;
+    const Operand before = s == 0 ? b_.scratch(first) : b_.partial(slot + first);
+    const Operand sum = b_.partial(slot + first);
     const Operand own = b_.in(arriving.in + first);
     b_.wait(previous_);
     if (s == n_ - 2) {
@@ -100,7 +100,7 @@ class Ring {
       return;
     }
     b_.reduce({before, own}, sum, count);
-    b_.move(sum, {next_, Buffer::kPartial, sum.offset}, count);
+    b_.move(sum, {next_, Buffer::kPartial, sum.offset + slot_}, count);
     b_.signal(next_);
   }
 
