@@ -2,7 +2,6 @@
 """Several programs on one machine: notebooks side by side, and what reports say of the backend."""
 
 import os
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ for line in sys.stdin:
 
 
 class Notebook:
+    def __init__(self, folder: Path, cores: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", NOTEBOOK],
             env={**os.environ, "OPENNRT_MACHINE_DIR": str(folder), "NEURON_RT_NUM_CORES": cores},
