@@ -66,7 +66,7 @@ struct PeerInfo {
 
 // Ranks that call a collective exchange. The default is all ranks. Those of a group must be sorted
 // and hold the caller; `id` tells groups of the same ranks apart.
-struct Group {
+struct RankGroup {
   std::vector<int> ranks;
   uint64_t id = 0;
 };
@@ -95,17 +95,17 @@ class Bootstrap {
 
   // Payloads in the order of the group's ranks. At most kLargestPayload bytes a rank.
   Result<std::vector<Payload>> all_gather(std::span<const std::byte> mine, Deadline deadline,
-                                        const Group& group = {});
+                                          const RankGroup& group = {});
   // `payload` of rank `root` (a rank of the job, not an index into the group).
   Result<Payload> broadcast(int root, std::span<const std::byte> payload, Deadline deadline,
-                          const Group& group = {});
-  Status barrier(Deadline deadline, const Group& group = {});
+                            const RankGroup& group = {});
+  Status barrier(Deadline deadline, const RankGroup& group = {});
   // Each rank offers descriptors (memfds, files of HBM); the result holds duplicates of those that
   // the group's local ranks offered, in the order of the group's ranks. Empty for ranks of other
   // hosts and for the caller itself.
   Result<std::vector<std::vector<UniqueFd>>> exchange_fds(std::span<const int> mine,
                                                           Deadline deadline,
-                                                          const Group& group = {});
+                                                          const RankGroup& group = {});
   static constexpr size_t kLargestPayload = 1 << 20;
 
   // For wait loops: not 0 as soon as the job has failed. Ranks of one host share the word, so it

@@ -183,7 +183,8 @@ Settings Settings::from_environment() {
   std::vector<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    if (text.starts_with("NEURON_") || text.starts_with("OPENNRT_")) {
+    if (text.starts_with("NEURON_") || text.starts_with("OPENNRT_") ||
+        text.starts_with("NRT_COMM_")) {
       variables.emplace_back(text);
     }
   }
