@@ -14,50 +14,109 @@
 namespace onrt::cc {
 namespace {
 
-// In the order of ranks: the canonical order of a reduction.
-std::vector<Operand> everyone(const ProgramBuilder& b, Buffer buffer, uint64_t offset) {
+// Private buffers are copied to scratch memory first; so is what an operation in place overwrites.
+bool shares_copies(const Spec& spec) {
+  const bool exchanges = spec.op == Op::kAllToAll || spec.op == Op::kAllToAllV;
+  return spec.access == Access::kStaged || (exchanges && spec.in_place);
+}
+
+uint64_t block_count(const Spec& spec, int from, int to) {
+  if (spec.op == Op::kAllGatherV) {
+    return spec.counts[static_cast<size_t>(from)];
+  }
+  if (spec.op == Op::kAllToAllV) {
+    return spec.counts[static_cast<size_t>(from) * static_cast<size_t>(spec.ranks) +
+                       static_cast<size_t>(to)];
+  }
+  return spec.count;
+}
+
+// What `from` has for `to`: in in, or packed in from's scratch memory.
+uint64_t in_block(const Spec& spec, int from, int to) {
+  const bool one = spec.op == Op::kAllGather || spec.op == Op::kGather || spec.op == Op::kBroadcast;
+  return one ? 0 : spec.in_offset(from, to);
+}
+
+uint64_t packed_block(const Spec& spec, int from, int to) {
+  uint64_t offset = 0;
+  for (int other = 0; spec.op == Op::kAllToAllV && other < to; ++other) {
+    offset += block_count(spec, from, other);
+  }
+  const bool blocks =
+      spec.op == Op::kAllToAll || spec.op == Op::kReduceScatter || spec.op == Op::kScatter;
+  return blocks ? static_cast<uint64_t>(to) * spec.count : offset;
+}
+
+// Block of `from` for `to`, where `to` can read it.
+Operand shared_block(const Spec& spec, int from, int to) {
+  if (from == to || !shares_copies(spec)) {
+    return {from, Buffer::kIn, in_block(spec, from, to)};
+  }
+  return {from, Buffer::kScratch, packed_block(spec, from, to)};
+}
+
+// Copies what peers read of us, if they can't read in.
+void share_blocks(ProgramBuilder& b) {
+  const Spec& spec = b.spec();
+  if (!shares_copies(spec)) {
+    return;
+  }
+  b.set_alternate_scratch();
+  const bool same_for_all = op_has_root(spec.op)
+                                ? spec.op != Op::kScatter
+                                : spec.op == Op::kAllGather || spec.op == Op::kAllGatherV;
+  if (same_for_all) {
+    const uint64_t count = block_count(spec, b.rank(), b.rank());
+    b.set_scratch(count);
+    b.move(b.in(in_block(spec, b.rank(), b.rank())), b.scratch(0), count);
+    return;
+  }
+  b.set_scratch(packed_block(spec, b.rank(), b.ranks()));
+  for (int to = 0; to < b.ranks(); ++to) {
+    if (to != b.rank()) {
+      b.move(b.in(in_block(spec, b.rank(), to)), shared_block(spec, b.rank(), to),
+             block_count(spec, b.rank(), to));
+    }
+  }
+}
+
+// The peers' memory is not touched any more.
+void leave(ProgramBuilder& b) {
+  if (!shares_copies(b.spec())) {
+    b.barrier();
+  }
+}
+
+// In the order of ranks: the canonical order of a reduction. Ours is read where it is.
+std::vector<Operand> everyone(const ProgramBuilder& b, Buffer shared, uint64_t offset) {
   std::vector<Operand> operands;
   for (int rank = 0; rank < b.ranks(); ++rank) {
-    operands.push_back({rank, buffer, offset});
+    operands.push_back(
+        {rank, rank == b.rank() && shared != Buffer::kOut ? Buffer::kIn : shared, offset});
   }
   return operands;
 }
 
-// Where a peer's in can be read: itself, or a copy of it at the beginning of its scratch memory.
-Buffer share_input(ProgramBuilder& b, uint64_t most_elements) {
-  const Spec& spec = b.spec();
-  const bool overwritten = spec.in_place && (spec.op == Op::kAllToAll || spec.op == Op::kAllToAllV);
-  if (spec.access == Access::kDirect && !overwritten) {
-    return Buffer::kIn;
-  }
-  b.set_alternate_scratch();
-  b.set_scratch(most_elements);
-  b.move(b.in(0), b.scratch(0), in_elements(spec, b.rank()));
-  return Buffer::kScratch;
-}
-
-// The peers' memory is not touched any more.
-void leave(ProgramBuilder& b, Buffer shared) {
-  if (shared == Buffer::kIn) {
-    b.barrier();
-  }
-}
-
 void all_reduce(ProgramBuilder& b) {
   const Spec& spec = b.spec();
-  const Buffer shared = share_input(b, spec.count);
   const Block mine = rank_block(spec, b.rank());
-  b.barrier();
-  const auto inputs = everyone(b, shared, mine.in);
-  if (shared == Buffer::kIn) {
-    b.reduce(inputs, everyone(b, Buffer::kOut, mine.out), mine.count);
+  if (!shares_copies(spec)) {
+    b.barrier();
+    b.reduce(everyone(b, Buffer::kIn, mine.in), everyone(b, Buffer::kOut, mine.out), mine.count);
     b.barrier();
     return;
   }
-  // Nobody else reads this part of our copy, so the result takes its place.
-  b.reduce(inputs, std::vector<Operand>{b.scratch(mine.in)}, mine.count);
+  // The copy leaves out what only we read; the result takes its place.
+  const uint64_t end = mine.in + mine.count;
+  b.set_alternate_scratch();
+  b.set_scratch(spec.count);
+  b.move(b.in(0), b.scratch(0), mine.in);
+  b.move(b.in(end), b.scratch(end), spec.count - end);
   b.barrier();
-  for (int i = 0; i < b.ranks(); ++i) {
+  const std::vector<Operand> results = {b.scratch(mine.in), b.out(mine.out)};
+  b.reduce(everyone(b, Buffer::kScratch, mine.in), results, mine.count);
+  b.barrier();
+  for (int i = 1; i < b.ranks(); ++i) {
     const int peer = modulo(b.rank() + i, b.ranks());
     const Block block = rank_block(spec, peer);
     b.move({peer, Buffer::kScratch, block.in}, b.out(block.out), block.count);
@@ -65,59 +124,50 @@ void all_reduce(ProgramBuilder& b) {
 }
 
 void reduce_scatter(ProgramBuilder& b) {
-  const Buffer shared = share_input(b, in_elements(b.spec(), b.rank()));
-  const Block mine = rank_block(b.spec(), b.rank());
+  const Spec& spec = b.spec();
+  share_blocks(b);
   b.barrier();
-  b.reduce(everyone(b, shared, mine.in), std::vector<Operand>{b.out(0)}, mine.count);
-  leave(b, shared);
+  std::vector<Operand> inputs;
+  for (int rank = 0; rank < b.ranks(); ++rank) {
+    inputs.push_back(shared_block(spec, rank, b.rank()));
+  }
+  b.reduce(inputs, std::vector<Operand>{b.out(0)}, spec.count);
+  leave(b);
 }
 
 // Every rank folds its part into root's out; staged: root folds all of it, from the copies.
 void reduce(ProgramBuilder& b) {
   const Spec& spec = b.spec();
-  const Operand result = {spec.root, Buffer::kOut, 0};
-  const Buffer shared = share_input(b, spec.count);
-  b.barrier();
-  if (shared == Buffer::kScratch) {
+  if (shares_copies(spec)) {
+    b.set_alternate_scratch();
+    if (b.rank() != spec.root) {
+      b.set_scratch(spec.count);
+      b.move(b.in(0), b.scratch(0), spec.count);
+    }
+    b.barrier();
     if (b.rank() == spec.root) {
-      b.reduce(everyone(b, shared, 0), std::vector<Operand>{result}, spec.count);
+      b.reduce(everyone(b, Buffer::kScratch, 0), std::vector<Operand>{b.out(0)}, spec.count);
     }
     return;
   }
   const Block mine = rank_block(spec, b.rank());
-  b.reduce(everyone(b, shared, mine.in), std::vector<Operand>{{spec.root, Buffer::kOut, mine.out}},
-           mine.count);
+  b.barrier();
+  b.reduce(everyone(b, Buffer::kIn, mine.in),
+           std::vector<Operand>{{spec.root, Buffer::kOut, mine.out}}, mine.count);
   b.barrier();
 }
 
 // Each rank reads what it needs: from every peer one block, beginning with its neighbour's.
 void read_blocks(ProgramBuilder& b) {
   const Spec& spec = b.spec();
-  uint64_t most = 0;
-  for (int rank = 0; rank < b.ranks(); ++rank) {
-    most = std::max(most, in_elements(spec, rank));
-  }
-  const Buffer shared = share_input(b, most);
+  share_blocks(b);
   b.barrier();
   for (int i = 0; i < b.ranks(); ++i) {
     const int peer = modulo(b.rank() + i, b.ranks());
-    uint64_t from = 0;
-    uint64_t count = spec.count;
-    if (spec.op == Op::kAllToAll || spec.op == Op::kAllToAllV) {
-      from = spec.in_offset(peer, b.rank());
-    } else if (spec.op == Op::kAllGatherV) {
-      from = spec.in_offset(peer, 0);
-    }
-    if (spec.op == Op::kAllGatherV) {
-      count = spec.counts[static_cast<size_t>(peer)];
-    } else if (spec.op == Op::kAllToAllV) {
-      count = spec.counts[static_cast<size_t>(peer * b.ranks() + b.rank())];
-    }
-    const Buffer where =
-        peer == b.rank() && shared == Buffer::kScratch && !spec.in_place ? Buffer::kIn : shared;
-    b.move({peer, where, from}, b.out(spec.out_offset(peer, b.rank())), count);
+    b.move(shared_block(spec, peer, b.rank()), b.out(spec.out_offset(peer, b.rank())),
+           block_count(spec, peer, b.rank()));
   }
-  leave(b, shared);
+  leave(b);
 }
 
 // broadcast, scatter: from root's in; gather: into root's out.
@@ -125,21 +175,23 @@ void rooted(ProgramBuilder& b) {
   const Spec& spec = b.spec();
   const int root = spec.root;
   const bool gather = spec.op == Op::kGather;
-  const Block mine = rank_block(spec, b.rank());
-  const Buffer shared = share_input(b, gather ? spec.count : in_elements(spec, root));
+  if (shares_copies(spec)) {
+    b.set_alternate_scratch();
+  }
+  if (gather ? b.rank() != root : b.rank() == root) {
+    share_blocks(b);
+  }
   b.barrier();
   if (!gather) {
-    const uint64_t from = spec.op == Op::kScatter ? mine.in : 0;
-    b.move({root, b.rank() == root ? Buffer::kIn : shared, from}, b.out(0), spec.count);
-  } else if (shared == Buffer::kIn) {
-    b.move(b.in(0), {root, Buffer::kOut, mine.out}, spec.count);
+    b.move(shared_block(spec, root, b.rank()), b.out(0), spec.count);
+  } else if (!shares_copies(spec)) {
+    b.move(b.in(0), {root, Buffer::kOut, spec.out_offset(b.rank(), root)}, spec.count);
   } else if (b.rank() == root) {
     for (int peer = 0; peer < b.ranks(); ++peer) {
-      b.move({peer, peer == root ? Buffer::kIn : shared, 0}, b.out(spec.out_offset(peer, root)),
-             spec.count);
+      b.move(shared_block(spec, peer, root), b.out(spec.out_offset(peer, root)), spec.count);
     }
   }
-  leave(b, shared);
+  leave(b);
 }
 
 void build(ProgramBuilder& b) {
