@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdlib>
+#include <numeric>
 
 #include "collectives/boot/node.h"
 #include "runtime/base/file.h"
@@ -67,10 +70,9 @@ std::string absolute(const std::string& path) {
   if (path.starts_with('/')) {
     return path;
   }
-  char* here = ::getcwd(nullptr, 0);
-  std::string out = here == nullptr ? path : std::string(here) + "/" + path;
-  std::free(here);  // NOLINT: getcwd() allocates
-  return out;
+  std::array<char, PATH_MAX> here{};
+  const bool known = ::getcwd(here.data(), here.size()) != nullptr;
+  return known ? std::string(here.data()) + "/" + path : path;
 }
 
 }  // namespace
@@ -152,10 +154,8 @@ std::vector<int> Bootstrap::Impl::ranks_of(const RankGroup& group) const {
   if (!group.ranks.empty()) {
     return group.ranks;
   }
-  std::vector<int> all;
-  for (int rank = 0; rank < node->options().size; ++rank) {
-    all.push_back(rank);
-  }
+  std::vector<int> all(static_cast<size_t>(node->options().size));
+  std::iota(all.begin(), all.end(), 0);
   return all;
 }
 

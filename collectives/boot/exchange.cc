@@ -138,6 +138,7 @@ std::optional<ByteVector> ExchangeTable::take_result(const ExchangeId& id, Excha
     result = std::move(exchange.payloads[exchange.source]);
   } else if (exchange.kind != ExchangeKind::kBarrier) {
     std::vector<ByteVector> payloads;
+    payloads.reserve(exchange.ranks.size());
     for (const uint32_t rank : exchange.ranks) {
       payloads.push_back(std::move(exchange.payloads[rank]));
     }

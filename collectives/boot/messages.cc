@@ -6,6 +6,8 @@
 namespace onrt::cc {
 namespace {
 
+// What an NRT_STATUS can hold: all its values have 11 bits.
+constexpr uint32_t kLargestStatus = 2047;
 constexpr size_t kLongestAddress = 64;
 constexpr size_t kLongestHostId = 200;
 constexpr size_t kLongestHostName = 255;
@@ -249,7 +251,7 @@ std::optional<Cause> parse_cause(ByteSpan bytes) {
   cause.text = in.text(kLongestCause);
   const bool good = in.complete() && kind >= static_cast<uint8_t>(CauseKind::kAborted) &&
                     kind <= static_cast<uint8_t>(CauseKind::kProtocol) && code != 0 &&
-                    code < 1U << 16 && rank <= kMostBootRanks && reporter <= kMostBootRanks;
+                    code <= kLargestStatus && rank <= kMostBootRanks && reporter <= kMostBootRanks;
   if (!good) {
     return std::nullopt;
   }

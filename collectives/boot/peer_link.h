@@ -51,8 +51,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   bool suspected = false;
 
  private:
-  PeerLink(ConnectionPtr connection, Handshake handshake)
-      : connection_(std::move(connection)), handshake_(std::move(handshake)) {}
+  PeerLink(ConnectionPtr connection, const Handshake& handshake)
+      : connection_(std::move(connection)), handshake_(handshake) {}
   void on_bytes(std::span<const std::byte> bytes);
   void on_handshake_frame(const Frame& frame);
   void trouble(Trouble trouble, const std::string& why);
