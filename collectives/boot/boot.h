@@ -2,7 +2,7 @@
 // The control plane of a job: ranks find each other at NEURON_RT_ROOT_COMM_ID, prove that they know
 // the job's secret, compare their environments, and from then on exchange small messages and learn
 // of each other's death and of an abort. Data never travels here.
-// Design: docs/adr/0010-bootstrap.md; for users: docs/collectives.md.
+// Design: docs/adr/0011-bootstrap.md; for users: docs/collectives.md.
 #pragma once
 
 #include <atomic>
