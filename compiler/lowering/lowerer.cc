@@ -12,6 +12,8 @@ namespace onrt::lowering {
 namespace {
 
 constexpr int64_t kConstantAlignment = 64;
+// Arrays of less than this share of a tile are not worth much thought.
+constexpr int64_t kWorthShare = 8;
 
 // Room for a computation's last operations: a node adds one op and at most three inputs.
 constexpr size_t kMostOps = ncx::kMaxMicroOps - 4;
@@ -51,13 +53,19 @@ Result<Plan> Lowerer::run() {
     outputs.push_back(type(output).elements == 0 ? Window{} : window(output));
   }
   ONRT_RETURN_IF_ERROR(lowering::place_outputs(flat_, plan_, outputs));
+  if (options_.fuse) {
+    simplify_integers(plan_);
+  }
   drop_unused(plan_);
-  if (options_.fuse && options_.tile_bytes > 0) {
+  const bool tiles = options_.fuse && options_.tile_bytes > 0;
+  if (tiles) {
+    recompute(flat_, plan_, options_.tile_bytes / kWorthShare);
     tile(flat_, plan_, options_.tile_bytes);
   }
   place_scratch(plan_, options_.fuse);
-  if (options_.fuse && options_.tile_bytes > 0) {
+  if (tiles) {
     tile_small(flat_, plan_, options_.tile_bytes);
+    borrow_results(flat_, plan_, options_.tile_bytes / kWorthShare);
   }
   return std::move(plan_);
 }

@@ -181,6 +181,14 @@ std::vector<int32_t> aliased_parameters(const Flat& flat);
 Status place_outputs(const Flat& flat, Plan& plan, std::span<const Window> outputs);
 void drop_unused(Plan& plan);
 void place_scratch(Plan& plan, bool in_place);
+// Moves scratch arrays of a placed plan to the memory of results that are written after their
+// lives; not if all scratch memory is less than `least`.
+void borrow_results(const Flat& flat, Plan& plan, int64_t least);
+// Floor division and modulo by constants become shifts and masks (integer_idioms.cc).
+void simplify_integers(Plan& plan);
+// Kernels compute for themselves what is cheaper to compute again than to keep (recompute.cc):
+// arrays of at least `least` bytes.
+void recompute(const Flat& flat, Plan& plan, int64_t least);
 // Cuts chains of kernels into slices (tile.cc) so that their arrays take about `tile_bytes`.
 void tile(const Flat& flat, Plan& plan, int64_t tile_bytes);
 // Likewise through smaller arrays, several of which are more than a tile together, but not through

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses in scratch memory: best fit over the buffers' lives in the order of kernels, and,
-// unless they are very many, in the order of sizes; the smaller of the two counts.
+// unless they are very many, in the order of sizes; the smaller of the two counts. Results that are
+// written late lend their memory until then.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -117,6 +118,41 @@ class ScratchPlacer {
     }
   }
 
+  // After run(): moves what fits to results of the program that are written later.
+  void borrow(const Flat& flat) {
+    std::vector<Loan> loans = find_loans(flat);
+    if (loans.empty() || lives_.size() > kMostLives) {
+      return;
+    }
+    find_widths();
+    for (Life& life : lives_) {
+      life.offset = buffer(life.members[0]).offset;  // so far
+    }
+    std::vector<Life*> order = by_size();
+    bool any = false;
+    for (Life* life : order) {
+      size_t width = 1;
+      for (const BufferId id : life->members) {
+        width = std::max(width, width_[static_cast<size_t>(id)]);
+      }
+      for (Loan& loan : loans) {
+        if (life->end < loan.end && width <= loan.width && take(loan, *life)) {
+          any = true;
+          break;
+        }
+      }
+    }
+    if (!any) {
+      return;
+    }
+    std::erase_if(lives_, [&](const Life& life) { return !is_scratch(life.members[0]); });
+    plan_.scratch_bytes = 0;
+    for (const Life& life : lives_) {
+      plan_.scratch_bytes = std::max(plan_.scratch_bytes, life.offset + life.bytes);
+    }
+    place_by_size();
+  }
+
  private:
   Buffer& buffer(BufferId id) { return plan_.buffers[static_cast<size_t>(id)]; }
   bool is_scratch(BufferId id) { return buffer(id).place == Place::kScratch; }
@@ -164,6 +200,89 @@ class ScratchPlacer {
 
     bool meets(const Life& other) const { return begin <= other.end && other.begin <= end; }
   };
+  // A result's memory, free for others before kernel `end`.
+  struct Loan {
+    int32_t slot = 0;
+    int64_t bytes = 0;
+    int64_t end = INT64_MAX;
+    size_t width = 8;                 // of its elements, to which it is aligned
+    std::vector<const Life*> placed;  // by offset
+  };
+
+  // Smallest first. What is written in a loop is not free in the loop.
+  std::vector<Loan> find_loans(const Flat& flat) {
+    const std::vector<int32_t> aliased = aliased_parameters(flat);
+    std::vector<Loan> loans;
+    std::vector<int64_t> loan_of(flat.parameters().size() + flat.outputs().size(), -1);
+    auto slot = static_cast<int32_t>(flat.parameters().size());
+    for (size_t i = 0; i < aliased.size(); ++i) {
+      const hir::Type& type = flat.type(flat.outputs()[i]);
+      if (type.elements == 0) {
+        continue;
+      }
+      if (aliased[i] < 0) {
+        loan_of[static_cast<size_t>(slot)] = static_cast<int64_t>(loans.size());
+        loans.push_back(
+            {slot, static_cast<int64_t>(type.bytes()), INT64_MAX, dtype_bytes(type.dtype), {}});
+      }
+      ++slot;
+    }
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {
+      const auto use = [&](const Window& window) {
+        const Buffer& used = buffer(window.buffer);
+        const int64_t number =
+            used.place == Place::kIo ? loan_of[static_cast<size_t>(used.slot)] : -1;
+        if (number >= 0) {
+          int64_t& end = loans[static_cast<size_t>(number)].end;
+          end = std::min(end, static_cast<int64_t>(k));
+        }
+      };
+      for_each_read(plan_.kernels[k], use);
+      for_each_write(plan_.kernels[k], use);
+    }
+    const Nesting nesting(plan_);
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) {  // inner loops come before outer ones
+      const int64_t begin = nesting.first(static_cast<int32_t>(k));
+      for (Loan& loan : loans) {
+        if (plan_.kernels[k].kind == KernelKind::kLoop && loan.end >= begin &&
+            loan.end <= static_cast<int64_t>(k)) {
+          loan.end = begin;
+        }
+      }
+    }
+    std::erase_if(loans, [](const Loan& loan) { return loan.end == INT64_MAX; });
+    std::ranges::stable_sort(loans, {}, &Loan::bytes);
+    return loans;
+  }
+
+  // Of the elements that buffers hold.
+  void find_widths() {
+    width_.assign(plan_.buffers.size(), 1);
+    for (Kernel& kernel : plan_.kernels) {
+      const auto use = [&](const Window& window) {
+        size_t& width = width_[static_cast<size_t>(window.buffer)];
+        width = std::max<size_t>(width, dtype_bytes(window.dtype));
+      };
+      for_each_read(kernel, use);
+      for_each_write(kernel, use);
+    }
+  }
+
+  bool take(Loan& loan, Life& life) {
+    const int64_t offset = best_offset(life, loan.placed);
+    if (offset + buffer(life.members[0]).bytes > loan.bytes) {  // members are of one size
+      return false;
+    }
+    life.offset = offset;
+    loan.placed.insert(std::ranges::upper_bound(loan.placed, offset, {}, &Life::offset), &life);
+    for (const BufferId id : life.members) {
+      buffer(id).place = Place::kIo;
+      buffer(id).slot = loan.slot;
+      buffer(id).offset = offset;
+    }
+    return true;
+  }
+
   Life& life_of(BufferId id) { return lives_[static_cast<size_t>(life_[static_cast<size_t>(id)])]; }
 
   // The smallest gap between lives that meet this one, which `placed` has in the order of offsets.
@@ -184,13 +303,18 @@ class ScratchPlacer {
     return best < 0 ? free_from : best;
   }
 
-  void place_by_size() {
+  std::vector<Life*> by_size() {
     std::vector<Life*> order;
     order.reserve(lives_.size());
     for (Life& life : lives_) {
       order.push_back(&life);
     }
     std::ranges::stable_sort(order, std::greater<>(), [](const Life* life) { return life->bytes; });
+    return order;
+  }
+
+  void place_by_size() {
+    const std::vector<Life*> order = by_size();
     std::vector<const Life*> placed;
     int64_t end = 0;
     for (Life* life : order) {
@@ -262,11 +386,20 @@ class ScratchPlacer {
   std::vector<bool> placed_;
   std::vector<int64_t> life_;  // by buffer: its place in lives_; -1: none
   std::vector<Life> lives_;
+  std::vector<size_t> width_;  // by buffer
   RangeAllocator ranges_;
 };
 
 }  // namespace
 
 void place_scratch(Plan& plan, bool in_place) { ScratchPlacer(plan).run(in_place); }
+
+void borrow_results(const Flat& flat, Plan& plan, int64_t least) {
+  if (plan.scratch_bytes >= least) {
+    ScratchPlacer placer(plan);
+    placer.run(true);
+    placer.borrow(flat);
+  }
+}
 
 }  // namespace onrt::lowering

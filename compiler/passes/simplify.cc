@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "compiler/hir/combiner.h"
+#include "compiler/hir/window.h"
+#include "emulator/isa/window_order.h"
+
 namespace onrt::hir {
 namespace {
 
@@ -42,6 +46,77 @@ void simplify_broadcast(const Flat& flat, Arena& arena, Node& node) {
   node.attributes = arena.copy(std::span<const Attribute>(&made, 1));
 }
 
+// The bits of a constant's first element; nothing if it is not a constant.
+std::optional<uint64_t> first_bits(const Flat& flat, Ref ref) {
+  const Node& node = flat[ref.node];
+  if (node.opcode != Opcode::kConstant || flat.type(ref).elements == 0) {
+    return std::nullopt;
+  }
+  uint64_t bits = 0;
+  const auto data = find(node.attributes, AttributeKey::kLiteral)->data;
+  std::copy_n(data.begin(), dtype_bytes(flat.type(ref).dtype), reinterpret_cast<std::byte*>(&bits));
+  return bits;
+}
+
+// Sums of elements and zeros, then a zero; maxima beside -infinity: what the padding adds changes
+// no bit, and the window's own padding, which takes no part, is as good.
+bool padding_is_neutral(const Flat& flat, const Node& fold, const Node& pad) {
+  const auto callee = static_cast<ComputationId>(fold.ints(AttributeKey::kCalled)[0]);
+  const auto combiners = simple_combiners(flat.graph(), callee);
+  const auto initial = first_bits(flat, fold.operands[1]);
+  if (combiners.size() != 1 || !initial || initial != first_bits(flat, pad.operands[1])) {
+    return false;
+  }
+  return (combiners[0] == ncx::ScalarOp::kAdd && *initial == 0) ||
+         (combiners[0] == ncx::ScalarOp::kMaximum && fold.results[0].dtype == Dtype::kF32 &&
+          *initial == 0xff800000);
+}
+
+// A fold over windows of a padded array takes the padding into its windows: no padded copy.
+void absorb_pad(const Flat& flat, Arena& arena, Node& node) {
+  if (node.operands.size() != 2 || flat[node.operands[0].node].opcode != Opcode::kPad) {
+    return;
+  }
+  const Node& pad = flat[node.operands[0].node];
+  const Type& inner = flat.type(pad.operands[0]);
+  const auto padding = pad.ints(AttributeKey::kPadding);
+  const auto before = node.ints(AttributeKey::kWindow);
+  if (inner.elements == 0 || !padding_is_neutral(flat, node, pad)) {
+    return;
+  }
+  std::vector<int64_t> window(before.begin(), before.end());
+  int64_t places = 1;
+  for (size_t d = 0; d < inner.dims.size(); ++d) {
+    const int64_t low = padding[3 * d];
+    const int64_t high = padding[3 * d + 1];
+    const int64_t between = padding[3 * d + 2];
+    int64_t* ints = &window[kWindowInts * d];  // size, stride, low, high, dilation, of the base
+    places = std::min(places, ncx::kWindowChunk) * std::min(ints[0], 2 * ncx::kWindowChunk);
+    if (low < 0 || high < 0 || (between > 0 && ints[5] != 1) ||
+        std::max({low, high, between}) > ncx::kMaxWindowNumber / 4 / ints[5] ||
+        std::max(ints[2], ints[3]) > ncx::kMaxWindowNumber / 4) {
+      return;
+    }
+    ints[2] += low * ints[5];
+    ints[3] += high * ints[5];
+    ints[5] *= between + 1;
+  }
+  // A window of one chunk is folded element by element, wherever the padding is.
+  const Type& padded = flat.type(node.operands[0]);
+  const auto backward = [&](std::span<const int64_t> ints, std::span<const int64_t> dims) {
+    return ncx::folds_backward(window_of(ints), dims, node.results[0].dims);
+  };
+  if (places > ncx::kWindowChunk || backward(before, padded.dims) != backward(window, inner.dims)) {
+    return;
+  }
+  const Ref operands[] = {pad.operands[0], node.operands[1]};
+  std::vector<Attribute> attributes(node.attributes.begin(), node.attributes.end());
+  std::ranges::find(attributes, AttributeKey::kWindow, &Attribute::key)->ints =
+      arena.copy(std::span<const int64_t>(window));
+  node.operands = arena.copy(std::span<const Ref>(operands));
+  node.attributes = arena.copy(std::span<const Attribute>(attributes));
+}
+
 }  // namespace
 
 Ref simplify(const Flat& flat, Arena& arena, Node& node) {
@@ -70,6 +145,9 @@ Ref simplify(const Flat& flat, Arena& arena, Node& node) {
         return first;
       }
       simplify_broadcast(flat, arena, node);
+      return kNone;
+    case Opcode::kReduceWindow:
+      absorb_pad(flat, arena, node);
       return kNone;
     case Opcode::kPad:
       return same && std::ranges::all_of(node.ints(AttributeKey::kPadding),

@@ -30,8 +30,8 @@ ONRT_VECTOR VectorF exp_inside(VectorF c) {
   return times_power_of_two(p, n, k);
 }
 
-// exp of x <= 89; any value for NaN. What would be rounded to zero is not computed: results below the
-// normal numbers cost a hundred times the others, and masked scores are full of them.
+// exp of x <= 89; any value for NaN. What would be rounded to zero is not computed: results below
+// the normal numbers cost a hundred times the others, and masked scores are full of them.
 ONRT_VECTOR VectorF exp_below(VectorF x) {
   const VectorMask none = less(x, all(-104.0f));
   return choose(none, VectorF{}, exp_inside(choose(none, VectorF{}, x)));
