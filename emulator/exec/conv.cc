@@ -8,6 +8,7 @@
 
 #include "emulator/exec/conv_fill.h"
 #include "emulator/exec/conv_grouped.h"
+#include "emulator/exec/conv_relayout.h"
 #include "emulator/exec/executor.h"
 #include "emulator/exec/gemm/dispatch.h"
 #include "emulator/exec/gemm/gemm.h"
@@ -34,7 +35,10 @@ constexpr int64_t kPackedElements = 1 << 22;  // of kernels that are packed befo
 constexpr size_t kMostCachedPhases = 64;
 constexpr int64_t kMostJobs = 4096;  // of a round
 
-// Storages of GemmScratch: one for packed kernels, then these for each lane.
+// Storages of GemmScratch: for packed kernels, for a copy of the input, then these for each lane.
+constexpr size_t kPackedKernels = 0;
+constexpr size_t kInputCopy = 1;
+constexpr size_t kShared = 2;
 enum Storage : size_t { kFilled, kLines, kRow, kTile, kPackBuffer, kStorages };
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -93,6 +97,8 @@ class ConvExecutor final : public Executor {
         kernels_(gemm_detail::kernels_for(options.simd)),
         sum_(static_cast<size_t>(sum_of(op.type))),
         element_(sum_ == static_cast<size_t>(Sum::kU64) ? 8 : 4),
+        relayout_(op_, sum_, sum_dtype(), static_cast<size_t>(element_)),
+        input_strides_(relayout_.strides()),
         epilogue_(op_.type, op_.epilogue_inputs, op_.epilogue, op_.outputs, *options.kernels),
         strides_(epilogue_.strides()) {
     int64_t phases = 1;
@@ -117,6 +123,7 @@ class ConvExecutor final : public Executor {
       return ok_status();
     }
     thread_local GemmScratch scratch;  // kept by the thread between instructions
+    ONRT_RETURN_IF_ERROR(copy_input(context, scratch));
     const int64_t groups = op_.input.dims[0];
     const int64_t jobs = phase_count_ * groups;
     for (int64_t next = 0; next < jobs;) {
@@ -174,14 +181,14 @@ class ConvExecutor final : public Executor {
     ConvMatrix& m = phase.matrix;
     m.axis_count = op_.axes.size();
     m.features = op_.kernel.dims[1];
-    m.feature_stride = m.features == 1 ? 1 : op_.input.strides[2];
-    m.dtype = static_cast<uint8_t>(op_.input.dtype);
+    m.feature_stride = m.features == 1 ? 1 : input_strides_[2];
+    m.dtype = relayout_.dtype();
     m.sum = sum_;
     m.element_bytes = static_cast<size_t>(element_);
     phase.bases.assign(strides_.size(), 0);
     for (size_t d = m.axis_count; d-- > 0;) {
       const auto count = static_cast<int64_t>(axes_[d].size());
-      m.axes[d] = {axes_[d][static_cast<size_t>(number % count)], op_.input.strides[3 + d]};
+      m.axes[d] = {axes_[d][static_cast<size_t>(number % count)], input_strides_[3 + d]};
       number /= count;
       for (size_t v = 0; v < strides_.size(); ++v) {
         phase.bases[v] += strides_[v][3 + d] * m.axes[d].phase.out_first;
@@ -198,7 +205,7 @@ class ConvExecutor final : public Executor {
     ConvMatrix& m = phase.matrix;
     const int64_t batch = op_.input.dims[1];
     const int64_t features = op_.kernel.dims[2];
-    const bool batch_last = batch >= kShortRun && op_.input.strides[1] == 1;
+    const bool batch_last = batch >= kShortRun && input_strides_[1] == 1;
     std::vector<int64_t> dims;
     std::vector<Strides> strides(strides_.size());
     const auto add_loop = [&](int64_t size, int axis, int64_t in_stride, int64_t out_step) {
@@ -210,7 +217,7 @@ class ConvExecutor final : public Executor {
       dims.push_back(size);
     };
     if (!batch_last) {
-      add_loop(batch, -1, op_.input.strides[1], 1);
+      add_loop(batch, -1, input_strides_[1], 1);
     }
     for (size_t d = 0; d < m.axis_count; ++d) {
       const ConvMatrix::Axis& axis = m.axes[d];
@@ -220,7 +227,7 @@ class ConvExecutor final : public Executor {
                axis.phase.out_step);
     }
     if (batch_last) {
-      add_loop(batch, -1, op_.input.strides[1], 1);
+      add_loop(batch, -1, input_strides_[1], 1);
     }
     phase.lines = make_nest(dims, strides, LoopOrder::kKept);
     for (size_t v = 0; v < strides.size(); ++v) {
@@ -286,6 +293,26 @@ class ConvExecutor final : public Executor {
                                                          : ok_status();
   }
 
+  Status copy_input(const ExecContext& context, GemmScratch& scratch) const {
+    if (!relayout_.wanted()) {
+      return ok_status();
+    }
+    const Round round{context, scratch, {}, {}};
+    const int lanes = context.pool == nullptr ? 1 : context.pool->threads();
+    void* memory = reserve(round, static_cast<size_t>(lanes))
+                       ? scratch.reserve(kInputCopy, bytes(relayout_.elements()))
+                       : nullptr;
+    if (memory == nullptr) {
+      return no_buffer_memory();
+    }
+    auto* copy = static_cast<std::byte*>(memory);
+    for_chunks(round, relayout_.chunks(), [&](int64_t chunk, int lane) {
+      relayout_.copy(chunk, context.at(op_.input), copy, storage(round, kPackBuffer, lane),
+                     kernels_);
+    });
+    return round.stopped.load(std::memory_order_relaxed) ? context.stop->status() : ok_status();
+  }
+
   template <class Function>
   static void for_chunks(const Round& round, int64_t chunks, const Function& function) {
     const auto run = [&](size_t chunk, int lane) {
@@ -304,6 +331,7 @@ class ConvExecutor final : public Executor {
 
   bool reserve(const Round& round, size_t lanes) const {
     std::array<int64_t, kStorages> elements{};
+    elements[kPackBuffer] = gemm_detail::kPackBuffer;
     for (const Job& job : round.jobs) {
       const Phase& p = *job.phase;
       const int64_t depth = std::min(p.terms, kDepth);
@@ -318,11 +346,13 @@ class ConvExecutor final : public Executor {
         elements[i] = std::max(elements[i], need[i]);
       }
     }
-    round.scratch.set_count(1 + lanes * kStorages);
-    bool done = round.scratch.reserve(0, bytes(std::max<int64_t>(round.packed, 1))) != nullptr;
+    round.scratch.set_count(kShared + lanes * kStorages);
+    bool done =
+        round.scratch.reserve(kPackedKernels, bytes(std::max<int64_t>(round.packed, 1))) != nullptr;
     for (size_t i = 0; i < lanes * kStorages; ++i) {
-      done = done && round.scratch.reserve(
-                         1 + i, bytes(std::max<int64_t>(elements[i % kStorages], 1))) != nullptr;
+      done =
+          done && round.scratch.reserve(
+                      kShared + i, bytes(std::max<int64_t>(elements[i % kStorages], 1))) != nullptr;
     }
     return done;
   }
@@ -331,10 +361,10 @@ class ConvExecutor final : public Executor {
 
   static std::byte* storage(const Round& round, Storage which, int lane) {
     return static_cast<std::byte*>(
-        round.scratch.reserve(1 + static_cast<size_t>(lane) * kStorages + which, 0));
+        round.scratch.reserve(kShared + static_cast<size_t>(lane) * kStorages + which, 0));
   }
   static std::byte* packed_storage(const Round& round) {
-    return static_cast<std::byte*>(round.scratch.reserve(0, 0));
+    return static_cast<std::byte*>(round.scratch.reserve(kPackedKernels, 0));
   }
 
   // Elements between lines that are read along their terms: no multiple of the cache's period.
@@ -397,8 +427,11 @@ class ConvExecutor final : public Executor {
 
   void run_item(const Round& round, const Job& job, int64_t item, int lane) const {
     const Phase& p = *job.phase;
-    const std::byte* data = round.context.at(op_.input) +
-                            job.group * op_.input.strides[0] * dtype_bytes(op_.input.dtype);
+    const auto* from = relayout_.wanted()
+                           ? static_cast<const std::byte*>(round.scratch.reserve(kInputCopy, 0))
+                           : round.context.at(op_.input);
+    const std::byte* data =
+        from + job.group * input_strides_[0] * static_cast<int64_t>(relayout_.element_bytes());
     const Work work{
         round, job, p, ConvFill(p.matrix, data, kernels_), lane, storage(round, kTile, lane)};
     const int64_t end = std::min(p.line_count, (item + 1) * p.item);
@@ -518,6 +551,8 @@ class ConvExecutor final : public Executor {
   const Kernels& kernels_;
   const size_t sum_;       // gemm_detail::Sum
   const int64_t element_;  // bytes of a sum
+  const ConvRelayout relayout_;
+  const Strides& input_strides_;
   const TileEpilogue epilogue_;
   const std::vector<Strides> strides_;  // of the epilogue's views
   std::vector<std::vector<ConvAxisPhase>> axes_;

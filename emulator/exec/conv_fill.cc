@@ -10,6 +10,33 @@
 namespace onrt {
 namespace {
 
+constexpr int64_t kMostGrouped = 16;  // features that are hardly worth a segment
+
+// Groups of `bytes` that lie `step` bytes apart, one after the other.
+template <size_t kBytes>
+void gather_groups(const std::byte* from, int64_t step, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * static_cast<int64_t>(kBytes), from + i * step, kBytes);
+  }
+}
+void gather_groups(const std::byte* from, int64_t step, int64_t count, int64_t bytes,
+                   std::byte* to) {
+  switch (bytes) {
+    case 8:
+      return gather_groups<8>(from, step, count, to);
+    case 16:
+      return gather_groups<16>(from, step, count, to);
+    case 32:
+      return gather_groups<32>(from, step, count, to);
+    case 64:
+      return gather_groups<64>(from, step, count, to);
+    default:
+      for (int64_t i = 0; i < count; ++i) {
+        std::memcpy(to + i * bytes, from + i * step, static_cast<size_t>(bytes));
+      }
+  }
+}
+
 // Whole registers if it can.
 void copy_lines(const std::byte* from, int64_t bytes, std::byte* to) {
   if (bytes == 64) {
@@ -67,7 +94,9 @@ ConvFill::ConvFill(const ConvMatrix& matrix, const void* data, const gemm_detail
         near &&
         static_cast<uint64_t>(last.phase.dilation) * static_cast<uint64_t>(last.in_stride) ==
             static_cast<uint64_t>(m_.features) * static_cast<uint64_t>(m_.feature_stride);
-    positions_run_ = near && !positions_merge_ && last.phase.size > 1 && m_.features == 1;
+    const bool group = plain_ && m_.feature_stride == 1 && m_.features <= kMostGrouped;
+    positions_run_ =
+        near && !positions_merge_ && last.phase.size > 1 && (m_.features == 1 || group);
   }
 }
 
@@ -188,13 +217,13 @@ void ConvFill::read_segment(const Segment& segment, const Coordinates& at, uint6
   zero(segment.count - high, to + high * width);
 }
 
-// One line of an input with one feature, read along the innermost axis.
+// One line of an input with few features, read along the innermost axis; k and depth in positions.
 void ConvFill::along_positions(const Coordinates& at, uint64_t offset, int64_t k, int64_t depth,
                                std::byte* to) const {
   const size_t inner = m_.axis_count - 1;
   const ConvMatrix::Axis& last = m_.axes[inner];
   const int64_t dilation = last.phase.dilation;
-  const auto bytes = static_cast<int64_t>(m_.element_bytes);
+  const auto bytes = m_.features * static_cast<int64_t>(m_.element_bytes);  // of a position
   for (int64_t p = k; p < k + depth;) {
     Segment segment;
     int64_t rest = p / last.phase.size;
@@ -219,9 +248,16 @@ void ConvFill::along_positions(const Coordinates& at, uint64_t offset, int64_t k
     std::memset(run + high * bytes, 0, static_cast<size_t>((count - high) * bytes));
     if (high > low) {
       const auto step = static_cast<uint64_t>(last.in_stride);
-      read(segment.offset + static_cast<uint64_t>(first + low * dilation) * step,
-           static_cast<int64_t>(static_cast<uint64_t>(dilation) * step), high - low,
-           run + low * bytes);
+      const uint64_t from = segment.offset + static_cast<uint64_t>(first + low * dilation) * step;
+      const auto next = static_cast<int64_t>(static_cast<uint64_t>(dilation) * step);
+      if (m_.features == 1) {
+        read(from, next, high - low, run + low * bytes);
+      } else {
+        const auto width = static_cast<int64_t>(m_.element_bytes);
+        gather_groups(
+            static_cast<const std::byte*>(source_.data) + static_cast<int64_t>(from) * width,
+            next * width, high - low, bytes, run + low * bytes);
+      }
     }
     p += count;
   }
@@ -230,14 +266,15 @@ void ConvFill::along_positions(const Coordinates& at, uint64_t offset, int64_t k
 void ConvFill::along(int64_t line, int64_t lines, int64_t k, int64_t depth, int64_t width,
                      void* to) const {
   std::array<Segment, ncx::kDotBlock> segments;
-  const size_t count = positions_run_ ? 0 : make_segments(k, depth, true, segments.data());
+  const bool positions = positions_run_ && k % m_.features == 0 && depth % m_.features == 0;
+  const size_t count = positions ? 0 : make_segments(k, depth, true, segments.data());
   const auto bytes = static_cast<int64_t>(m_.element_bytes);
   auto* row = static_cast<std::byte*>(to);
   for (int64_t i = 0; i < lines; ++i, row += width * bytes) {
     Coordinates at{};
     const uint64_t offset = locate(line + i, at);
-    if (positions_run_ && depth > 0) {
-      along_positions(at, offset, k, depth, row);
+    if (positions && depth > 0) {
+      along_positions(at, offset, k / m_.features, depth / m_.features, row);
     }
     std::byte* next = row;
     for (size_t s = 0; s < count; ++s) {

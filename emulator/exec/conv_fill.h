@@ -76,7 +76,7 @@ class ConvFill {
   gemm_detail::Source source_;
   const gemm_detail::Kernels& kernels_;
   bool plain_;            // elements of the input are what the sums are made of
-  bool positions_run_;    // one feature: terms are read along the innermost axis
+  bool positions_run_;    // few features: terms are read along the innermost axis
   bool positions_merge_;  // the features of the innermost axis' next position follow
 };
 

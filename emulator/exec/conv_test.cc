@@ -136,10 +136,14 @@ TEST(Conv, LargeProgramsEqualTheOracle) {
       {150, 2, 1, 2, {7, 6}, {3, 3}, {7, 6}, {{1, 1, 1, 1}, {1, 1, 1, 1}}},
       {20, 1, 3, 1, {14, 14}, {12, 12}, {3, 3}, {{1, 0, 1, 1}, {1, 0, 1, 1}}},
       {3, 1, 1, 1, {30, 31}, {5, 3}, {30, 31}, {{1, 2, 1, 1}, {1, 1, 1, 1}}},
+      // Strided, and its gradients, where features may lie far apart.
+      {1, 2, 32, 16, {15, 14}, {3, 3}, {8, 7}, {{2, 1, 1, 1}, {2, 1, 1, 1}}},
+      {1, 2, 16, 32, {8, 7}, {3, 3}, {15, 14}, {{1, 1, 1, 2}, {1, 1, 1, 2}}},
+      {2, 8, 4, 12, {14, 14}, {7, 7}, {3, 3}, {{1, 1, 2, 1}, {1, 1, 2, 1}}},
   };
-  for (int round = 0; round < 18; ++round) {
+  for (size_t round = 0; round < 3 * std::size(all); ++round) {
     ProgramBuilder builder(random);
-    const Program program = make_program(builder, all[round % 6]);
+    const Program program = make_program(builder, all[round % std::size(all)]);
     ASSERT_EQ(testing::compare_with_oracle(program, random), "")
         << "seed " << seed << " round " << round;
   }
