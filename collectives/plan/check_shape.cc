@@ -14,6 +14,9 @@ namespace {
 // More than any schedule of ours has; bounds what an imported one may cost.
 constexpr uint64_t kLargestScratch = 1ULL << 56;
 
+// 2 GiB of clocks: 256 ranks of a ring, or 64 of one with 32 channels.
+constexpr uint64_t kMostClockEntries = 1ULL << 29;
+
 uint64_t buffer_elements(const Schedule& schedule, const Operand& operand) {
   const RankProgram& program = schedule.programs[static_cast<size_t>(operand.rank)];
   switch (operand.buffer) {
@@ -54,6 +57,7 @@ class ShapeCheck {
       check_program();
     }
     rank_ = channel_ = step_ = -1;
+    check_cost();
     check_counters();
     check_barriers();
     return std::move(findings_);
@@ -238,6 +242,25 @@ class ShapeCheck {
           return find(Mistake::kAliasing, format("outputs of rank {} overlap", outputs[i].rank));
         }
       }
+    }
+  }
+
+  // The abstract run keeps a clock of all lanes for each lane and signal.
+  void check_cost() {
+    uint64_t lanes = 0;
+    uint64_t signals = 0;
+    for (const RankProgram& it : schedule_.programs) {
+      lanes += it.channels.size();
+      for (const auto& steps : it.channels) {
+        signals +=
+            static_cast<uint64_t>(std::count_if(steps.begin(), steps.end(), [](const Step& step) {
+              return step.kind == StepKind::kSignal;
+            }));
+      }
+    }
+    if (lanes * (lanes + signals) > kMostClockEntries) {
+      find(Mistake::kMalformed,
+           format("too large to verify: {} channels of all ranks, {} signals", lanes, signals));
     }
   }
 

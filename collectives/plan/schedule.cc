@@ -68,6 +68,10 @@ Status check_v_lists(const Spec& spec) {
     }
     return {};
   }
+  if (!gather && spec.ranks > kMaxAllToAllVRanks) {
+    return {NRT_INVALID,
+            format("alltoallv: expected at most {} ranks, found {}", kMaxAllToAllVRanks, n)};
+  }
   const uint64_t expected = gather ? n : n * n;
   ONRT_RETURN_IF_ERROR(check_list("counts", spec.counts, expected));
   if (!spec.in_offsets.empty()) {

@@ -64,7 +64,8 @@ enum class Access : uint8_t {
 std::string_view access_name(Access access);
 
 inline constexpr int kMaxRanks = 4096;
-inline constexpr int kMaxChannels = 32;  // as the device has
+inline constexpr int kMaxChannels = 32;         // as the device has
+inline constexpr int kMaxAllToAllVRanks = 512;  // their spec has ranks * ranks counts
 
 // Everything that a schedule depends on. All ranks must agree on every field.
 struct Spec {

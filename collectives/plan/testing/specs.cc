@@ -13,9 +13,10 @@ void add_lists(Spec& spec, uint32_t seed) {
   const auto n = static_cast<size_t>(spec.ranks);
   if (spec.op == Op::kPermute) {
     // A rotation, with every third pair left out.
+    const int turn = n == 1 ? 0 : 1 + static_cast<int>(seed % (n - 1));
     for (int rank = 0; rank < spec.ranks; ++rank) {
       if (rank % 3 != 2) {
-        spec.pairs.emplace_back(rank, (rank + static_cast<int>(seed % n)) % spec.ranks);
+        spec.pairs.emplace_back(rank, (rank + turn) % spec.ranks);
       }
     }
   }
