@@ -495,6 +495,7 @@ void MachineFile::clear_core(int core) {
     store(record.busy, busy_sum(busy, load(record.busy_since_ns)));
   }
   store(record.busy_since_ns, 0);
+  store(record.busy_before_owner, load(record.busy));
   for (int i = 0; i < kLayoutCategories; ++i) {
     store(record.bytes[i], 0);
     store(record.peak[i], 0);

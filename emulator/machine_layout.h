@@ -131,7 +131,8 @@ struct CoreRecord {
   uint64_t bytes[kLayoutCategories];
   uint64_t peak[kLayoutCategories];
   int64_t last_change[kLayoutCategories];  // of bytes
-  uint8_t unused[80];
+  uint64_t busy_before_owner;              // sum of `busy` when the present owner came
+  uint8_t unused[72];
 };
 static_assert(sizeof(CoreRecord) == 512);
 

@@ -205,6 +205,7 @@ void read_cores(const ControlReader& reader, MachineSnapshot* snapshot) {
     core.busy_ns =
         busy_sum(record.busy, core.owner >= 0 ? snapshot->read_at_ns : record.busy_since_ns);
     if (core.owner >= 0) {
+      core.owner_busy_ns = core.busy_ns - std::min(core.busy_ns, record.busy_before_owner);
       std::copy_n(record.bytes, kMemoryCategories, core.bytes.begin());
       std::copy_n(record.peak, kMemoryCategories, core.peak.begin());
       std::copy_n(record.last_change, kMemoryCategories, core.last_change.begin());

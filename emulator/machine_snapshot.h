@@ -50,8 +50,9 @@ struct CoreSnapshot {
   std::array<uint64_t, kMemoryCategories> bytes{};  // HBM by category, of the present owner
   std::array<uint64_t, kMemoryCategories> peak{};
   std::array<int64_t, kMemoryCategories> last_change{};
-  uint64_t busy_ns = 0;  // of all owners, open interval included; CLOCK_MONOTONIC time
-  bool busy = false;     // runs a program now
+  uint64_t busy_ns = 0;        // of all owners, open interval included; CLOCK_MONOTONIC time
+  uint64_t owner_busy_ns = 0;  // of the present owner
+  bool busy = false;           // runs a program now
   uint64_t device_clock_ns = 0;
   uint64_t programs_completed = 0;
   uint64_t programs_failed = 0;

@@ -45,15 +45,21 @@ Result<emu::MachineSnapshot> read_patiently(const Context& context) {
 
 }  // namespace
 
-Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
+Result<emu::MachineSnapshot> observe_machine(const Context& context) {
   ONRT_RETURN_IF_ERROR(check_backend(context.settings));
-  ONRT_ASSIGN_OR_RETURN(const emu::MachineSnapshot snapshot, read_patiently(context));
+  ONRT_ASSIGN_OR_RETURN(emu::MachineSnapshot snapshot, read_patiently(context));
   if (snapshot.info.devices.empty()) {
     return Status(NRT_FAILURE,
                   format("the machine '{}' has no devices", snapshot.info.instance_type));
   }
-  ONRT_ASSIGN_OR_RETURN(const int size, chosen_core_size(context.settings, snapshot.info));
-  return view_of(snapshot, size,
+  ONRT_ASSIGN_OR_RETURN(snapshot.info.logical_core_size,
+                        chosen_core_size(context.settings, snapshot.info));
+  return snapshot;
+}
+
+Result<HostView> observe_host(const Context& context, ProcessFilter filter) {
+  ONRT_ASSIGN_OR_RETURN(const emu::MachineSnapshot snapshot, observe_machine(context));
+  return view_of(snapshot, snapshot.info.logical_core_size,
                  filter == ProcessFilter::kAll ? find_onlookers() : std::vector<ProcessView>());
 }
 

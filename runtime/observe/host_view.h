@@ -46,6 +46,10 @@ enum class ProcessFilter : uint8_t {
 // NRT_FAILURE with one sentence when there is no device.
 Result<HostView> observe_host(const Context& context, ProcessFilter filter);
 
+// What observe_host() looks at: counters, memory and models as well. info.logical_core_size is the
+// reader's.
+Result<emu::MachineSnapshot> observe_machine(const Context& context);
+
 // Would nrt_init() get the emulated machine that OPENNRT_EMULATE chooses? One sentence why not.
 Status check_emulated_machine(const Context& context);
 
