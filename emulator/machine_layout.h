@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "runtime/driver/core_statistics.h"
+#include "runtime/driver/driver.h"
 
 namespace onrt::emu {
 

@@ -122,7 +122,10 @@ def test_the_first_line_of_every_instance_type_fits_the_schema(
     hardware = report["neuron_hardware_info"]
     assert hardware["neuron_device_count"] == profile["device_count"]
     assert report["neuron_runtime_data"] == []
-    assert len(report["system_data"]["neuron_hw_counters"]["neuron_devices"]) == profile["device_count"]
+    assert (
+        len(report["system_data"]["neuron_hw_counters"]["neuron_devices"])
+        == profile["device_count"]
+    )
     # SDK documentation, neuron_hardware_info; "trainium" is from a capture of a trn1.
     expected = {
         "trn1": ("trainium", "v2"),
@@ -405,10 +408,12 @@ scrape_configs:
         stderr=subprocess.DEVNULL,
     )
     try:
-        time.sleep(4)
-        for query in dashboard_queries():
-            found = ask(port, "query", query=query)
-            assert found["data"]["result"], query
+        deadline = time.monotonic() + 30  # rates need some scrapes
+        missing = dashboard_queries()
+        while missing and time.monotonic() < deadline:
+            time.sleep(0.3)
+            missing = [q for q in missing if not ask(port, "query", query=q)["data"]["result"]]
+        assert missing == []
         groups = ask(port, "rules")["data"]["groups"]
         told = [rule for group in groups for rule in group["rules"]]
         assert told and all(rule["health"] == "ok" for rule in told), told
@@ -438,9 +443,11 @@ def ask(port: int, what: str, **parameters: str) -> dict:
             time.sleep(0.2)
 
 
-def test_cloudwatch_lines_are_embedded_metrics(stage: Path, run: Callable, monitor: Callable) -> None:
-    """The embedded metric format of the CloudWatch documentation: _aws.Timestamp in ms, and for each
-    directive namespace, dimensions and metrics whose names are members of the line."""
+def test_cloudwatch_lines_are_embedded_metrics(
+    stage: Path, run: Callable, monitor: Callable
+) -> None:
+    """The embedded metric format of the CloudWatch documentation: _aws.Timestamp in ms, and for
+    each directive namespace, dimensions and metrics whose names are members of the line."""
     process = monitor()
     line = process.stdout.readline()
     told = subprocess.run(

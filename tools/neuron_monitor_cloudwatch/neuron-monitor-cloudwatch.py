@@ -26,7 +26,9 @@ def event(namespace: str, dimensions: dict[str, str], metrics: METRICS) -> dict:
                 {
                     "Namespace": namespace,
                     "Dimensions": [list(kept)],
-                    "Metrics": [{"Name": name, "Unit": unit} for name, (unit, _) in metrics.items()],
+                    "Metrics": [
+                        {"Name": name, "Unit": unit} for name, (unit, _) in metrics.items()
+                    ],
                 }
             ],
         },
