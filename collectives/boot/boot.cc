@@ -98,6 +98,13 @@ Result<BootOptions> boot_options(const Context& context) {
   options.heartbeat.interval = std::chrono::milliseconds(settings.integer(Setting::kCommHeartbeat));
   options.heartbeat.suspect = std::chrono::milliseconds(settings.integer(Setting::kCommSuspect));
   options.heartbeat.dead = std::chrono::milliseconds(settings.integer(Setting::kCommDead));
+  const HeartbeatTimes& times = options.heartbeat;
+  if (times.interval >= times.suspect || times.suspect >= times.dead) {
+    return Status(NRT_INVALID,
+                  format("expected OPENNRT_COMM_HEARTBEAT < OPENNRT_COMM_SUSPECT < "
+                         "OPENNRT_COMM_DEAD, found {}, {} and {} ms",
+                         times.interval.count(), times.suspect.count(), times.dead.count()));
+  }
   return options;
 }
 

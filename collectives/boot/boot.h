@@ -48,6 +48,8 @@ struct BootOptions {
   std::vector<FingerprintEntry> fingerprint;
   std::chrono::milliseconds join_timeout{120000};
   HeartbeatTimes heartbeat;
+  // Borrowed; join() gives up soon after it becomes true, and all ranks are told.
+  const std::atomic<bool>* cancel = nullptr;
   std::string host_id;    // tests: taken for another host; "" asks the system
   Logger* log = nullptr;  // Borrowed from the caller; outlives the Bootstrap
 };

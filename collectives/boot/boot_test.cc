@@ -247,6 +247,37 @@ TEST(Bootstrap, WithoutARootTheMessageNamesIt) {
                     HasSubstr("Connection refused")));
 }
 
+TEST(Bootstrap, ACancelledJoinEndsForAll) {
+  const Job job;
+  Ranks ranks;
+  for (const int rank : {0, 1}) {
+    ranks.start(rank, [&](int self) {
+      std::atomic<bool> cancel{false};
+      BootOptions options = job.options(self, 3);
+      options.cancel = &cancel;
+      std::thread other([&] {
+        ::usleep(100'000);
+        cancel = self == 1;
+      });
+      const Status status = Bootstrap::join(options).status();
+      other.join();
+      return said(status);
+    });
+  }
+  EXPECT_EQ(ranks.result(0), "1: rank 1 gave up joining");
+  EXPECT_EQ(ranks.result(1), "1: rank 1 gave up joining");
+}
+
+TEST(Bootstrap, SettingsThatContradictEachOtherAreRefused) {
+  Context context{Settings::from_strings({"OPENNRT_COMM_DEAD=2000"}), nullptr};
+  const auto options = boot_options(context);
+  EXPECT_EQ(options.status().code(), NRT_INVALID);
+  EXPECT_THAT(std::string(options.status().message()), HasSubstr("found 1000, 3000 and 2000 ms"));
+  Context bad{Settings::from_strings({"NEURON_RT_ROOT_COMM_ID=nowhere"}), nullptr};
+  EXPECT_THAT(std::string(boot_options(bad).status().message()),
+              HasSubstr("NEURON_RT_ROOT_COMM_ID: expected host:port"));
+}
+
 struct Misfit {
   const char* name;
   int size;  // of the odd rank

@@ -25,6 +25,8 @@ constexpr std::chrono::seconds kOldJobPatience{3};
 constexpr std::chrono::seconds kLinger{1};
 constexpr std::chrono::milliseconds kListenPause{20};
 constexpr std::chrono::milliseconds kBeforeDeadline{100};
+constexpr std::chrono::milliseconds kCancelPause{20};
+constexpr std::chrono::seconds kMissingPause{15};
 constexpr size_t kMostStrangers = 128;
 constexpr uint64_t kMostRefusalLines = 20;
 
@@ -81,7 +83,9 @@ Status Node::join() {
   if (status.ok()) {
     reactor_->run([this] {
       last_tick_ = Clock::now();
+      last_told_missing_ = last_tick_;
       tick();
+      check_cancelled();
     });
     status = wait_for_place();
   }
@@ -159,7 +163,7 @@ Status Node::start_root() {
       }
     }
     std::this_thread::sleep_for(kListenPause);
-  } while (error == EADDRINUSE && Clock::now() < patience);
+  } while (error == EADDRINUSE && Clock::now() < patience && !is_cancelled());
   std::string own;
   for (const std::string& address : own_addresses()) {
     own += (own.empty() ? "" : ", ") + address;
@@ -179,7 +183,7 @@ Status Node::start_member() {
       target.addresses = std::move(*addresses);
       break;
     }
-    if (Clock::now() + kLongestPause >= join_deadline_) {
+    if (Clock::now() + kLongestPause >= join_deadline_ || is_cancelled()) {
       return std::move(addresses).status().annotate("address of rank 0");
     }
     std::this_thread::sleep_for(kLongestPause);
@@ -289,6 +293,26 @@ void Node::linger() {
   while (!all_told_ && Clock::now() < until) {
     changed_.wait_until(mutex_, until);
   }
+}
+
+void Node::check_cancelled() {
+  if (is_cancelled()) {
+    fail(make_cause(CauseKind::kAborted, NRT_FAILURE, options_.rank,
+                    format("rank {} gave up joining", options_.rank)));
+  } else if (options_.cancel != nullptr && !joined_ && !closing_) {
+    reactor_->after(kCancelPause, [this] { check_cancelled(); });
+  }
+}
+
+void Node::tell_who_is_missing(Clock::time_point now) {
+  if (joined_ || !roster_ || now - last_told_missing_ < kMissingPause) {
+    return;
+  }
+  last_told_missing_ = now;
+  const std::vector<uint32_t> absent = roster_->not_joined();
+  warn(absent.empty() ? "all ranks have come; some have not answered yet"
+                      : format("{:.0f} s at {}: still waiting for {}", seconds(now - join_start_),
+                               options_.root.text(), rank_list(absent)));
 }
 
 // ---- going to the root and to the parent (control thread) ----

@@ -288,6 +288,7 @@ void Node::tick() {
     }
     check_link(link, now);
   }
+  tell_who_is_missing(now);
   if (!closing_) {
     tick_timer_ = reactor_->after(interval, [this] { tick(); });
   }

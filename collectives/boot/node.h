@@ -79,7 +79,9 @@ class Node {
   Status share_page();
   Status wait_for_all();
   void linger();
-  Cause join_timeout() const;
+  bool is_cancelled() const {
+    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+  }
   int listen_at(const std::string& address);
   JoinMessage describe_self() const;
 
@@ -104,6 +106,8 @@ class Node {
   void tell_compatibility(const PeerLinkPtr& link);
   void tell_and_close(const PeerLinkPtr& link, int rank);
   void check_all_told();
+  void check_cancelled();
+  void tell_who_is_missing(Clock::time_point now);
 
   // node.cc: on the control thread
   void adopt(const PeerLinkPtr& link, int rank, bool is_local, int pid);
@@ -168,6 +172,7 @@ class Node {
   uint64_t page_event_watch_ = 0;
   uint64_t tick_timer_ = 0;
   Clock::time_point last_tick_;
+  Clock::time_point last_told_missing_;
   bool warned_of_compatibility_ = false;
   bool broadcast_cause_ = false;
   bool closing_ = false;
