@@ -61,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Damage{"Format", "opennrt-schedule", "other", "format: expected 'opennrt-schedule'"},
         Damage{"Version", "\"version\": 1", "\"version\": 2", "version"},
-        Damage{"Operation", "\"op\":\"broadcast\"", "\"op\":\"brodcast\"",
-               "spec: operation 'brodcast': expected one of"},
+        Damage{"Operation", "\"op\":\"broadcast\"", "\"op\":\"broadcasts\"",
+               "spec: operation 'broadcasts': expected one of"},
         Damage{"Ranks", "\"ranks\":2", "\"ranks\":9999999999", "ranks"},
         Damage{"Negative", "\"count\":4", "\"count\":-4", "count"},
         Damage{"Flag", "\"in_place\":false", "\"in_place\":0",
