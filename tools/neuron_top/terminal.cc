@@ -58,6 +58,10 @@ class Terminal {
                                         name == nullptr ? "" : name));
     }
     ::set_term(screen_);
+    const char* const move = ::tigetstr(const_cast<char*>("cup"));
+    if (move == nullptr || reinterpret_cast<intptr_t>(move) == -1) {
+      return Status(NRT_FAILURE, "the terminal can't move its cursor; set TERM, or use --once");
+    }
     ::cbreak();
     ::noecho();
     ::curs_set(0);
