@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "runtime/base/file.h"
 #include "runtime/base/format.h"
 #include "runtime/observe/host_view.h"
 #include "tools/common/args.h"
@@ -115,11 +116,11 @@ bool start_server(Serve&& serve) {
     ::close(ends[0]);
     if (::getppid() == parent) {
       // Not the command's streams: whoever waits for their end must not wait for this process.
-      const int null = ::open("/dev/null", O_RDWR);  // NOLINT(cppcoreguidelines-pro-type-vararg)
-      ::dup2(null, STDIN_FILENO);
-      ::dup2(null, STDOUT_FILENO);
+      const UniqueFd null = open_file("/dev/null", O_RDWR);
+      ::dup2(null.get(), STDIN_FILENO);
+      ::dup2(null.get(), STDOUT_FILENO);
       serve([&] {
-        ::dup2(null, STDERR_FILENO);
+        ::dup2(null.get(), STDERR_FILENO);
         static_cast<void>(!::write(ends[1], "+", 1));
         ::close(ends[1]);
       });
