@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of a group: on the caller's thread, or in order on a worker that the first
+// asynchronous one starts. Messages move whenever a thread of the group waits.
+#include <algorithm>
+
+#include "collectives/api/job.h"
+#include "runtime/base/format.h"
+
+namespace onrt::cc {
+
+Group::Group(Job& job, std::vector<int> ranks, uint64_t id, std::unique_ptr<Area> area,
+             const EngineOptions& options)
+    : job_(job),
+      fork_generation_(cc::fork_generation()),
+      area_(std::move(area)),
+      options_(options),
+      engine_(*job.boot_, std::move(ranks), id, *area_, job.files_, job.flight_.get(), options_),
+      pipes_(*area_, engine_.rank()),
+      worker_waiter_(*area_, *job.boot_, engine_.rank(), options_),
+      sent_(engine_.ranks().size()),
+      received_(engine_.ranks().size()) {
+  engine_.set_side_work([this] {
+    if (pipes_.idle()) {
+      return false;
+    }
+    Status failure;
+    const bool moved = move_messages(&failure);
+    if (!failure.ok()) {
+      end_messages(std::move(failure));
+    }
+    return moved;
+  });
+}
+
+Group::~Group() {
+  std::thread worker;
+  {
+    const MutexLock lock(queue_mutex_);
+    stop_ = true;
+    // Nobody waits for a peer here.
+    if (working_ || !queue_.empty() || !pipes_.idle()) {
+      job_.abort(
+          format("rank {} gave up group {} with operations in it", job_.rank(), engine_.id()));
+    }
+    queue_changed_.notify_all();
+    worker = std::move(worker_);
+  }
+  area_->ring(rank());
+  if (worker.joinable()) {
+    worker.join();
+  }
+  pipes_.drop(Status(NRT_CLOSED, "the group was given up"));
+}
+
+Status Group::check_process() const {
+  if (fork_generation_ != cc::fork_generation()) {
+    return Status(NRT_INVALID,
+                  "this process was forked from one with a communicator: make one of its own");
+  }
+  return ok_status();
+}
+
+Status Group::run_now(const Call& call) {
+  const MutexLock lock(engine_mutex_);
+  const Status status = engine_.run(call);
+  const MutexLock statistics(statistics_mutex_);
+  const Runner& runner = engine_.runner();
+  if (last_.algorithm != runner.algorithm() || last_.why != runner.why()) {
+    last_.algorithm = runner.algorithm();
+    last_.why = runner.why();
+    if (options_.log != nullptr) {
+      ONRT_LOG(options_.log, Nrt, Info, "{} #{} of group {}: {} over shm, {}",
+               describe(runner.record()), runner.calls(), engine_.id(), last_.algorithm, last_.why);
+    }
+  }
+  last_.calls = runner.calls();
+  if (status.ok()) {
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      sent_[i] += runner.bytes_to()[i];
+      received_[i] += runner.bytes_from()[i];
+    }
+  }
+  return status;
+}
+
+Status Group::run(const Call& call) {
+  ONRT_RETURN_IF_ERROR(check_process());
+  if (has_worker_.load()) {
+    bool queued = false;
+    {
+      const MutexLock lock(queue_mutex_);
+      queued = working_ || !queue_.empty();
+    }
+    if (queued) {
+      ONRT_ASSIGN_OR_RETURN(const RequestRef request, start(call));
+      return request->wait();
+    }
+  }
+  return run_now(call);
+}
+
+void Group::ensure_worker() {
+  if (!worker_.joinable()) {
+    worker_ = std::thread([this] { work(); });
+    has_worker_.store(true);
+  }
+}
+
+Result<RequestRef> Group::start(Call call, std::shared_ptr<void> keep) {
+  ONRT_RETURN_IF_ERROR(check_process());
+  ONRT_RETURN_IF_ERROR(job_.status());
+  auto request = std::make_shared<Request>();
+  {
+    const MutexLock lock(queue_mutex_);
+    ensure_worker();
+    queue_.push_back({std::move(call), request, std::move(keep)});
+    queue_changed_.notify_all();
+  }
+  area_->wake(rank());
+  return request;
+}
+
+Result<RequestRef> Group::start_message(Message message, std::shared_ptr<void> keep) {
+  ONRT_RETURN_IF_ERROR(check_process());
+  ONRT_RETURN_IF_ERROR(job_.status());
+  if (message.peer < 0 || message.peer >= size() || message.peer == rank()) {
+    return Status(NRT_INVALID, format("a message with rank {}: expected another one of 0 to {}",
+                                      message.peer, size() - 1));
+  }
+  auto request = std::make_shared<Request>();
+  message.done = [request, keep = std::move(keep)](Status status) mutable {
+    keep.reset();  // before the waiter goes on
+    request->finish(std::move(status));
+  };
+  pipes_.add(std::move(message));
+  {
+    const MutexLock lock(queue_mutex_);
+    ensure_worker();
+    queue_changed_.notify_all();
+  }
+  area_->wake(rank());
+  return request;
+}
+
+Status Group::run_message(Message message) {
+  ONRT_RETURN_IF_ERROR(check_process());
+  ONRT_RETURN_IF_ERROR(job_.status());
+  if (message.peer < 0 || message.peer >= size() || message.peer == rank()) {
+    return Status(NRT_INVALID, format("a message with rank {}: expected another one of 0 to {}",
+                                      message.peer, size() - 1));
+  }
+  auto request = std::make_shared<Request>();
+  message.done = [request](Status status) { request->finish(std::move(status)); };
+  pipes_.add(std::move(message));
+  return drive_messages(*request);
+}
+
+bool Group::move_messages(Status* failure) {
+  auto moved = pipes_.progress();
+  if (!moved.ok()) {
+    *failure = std::move(moved).status();
+    return true;
+  }
+  return *moved;
+}
+
+// The failure of a message is that of the job.
+void Group::end_messages(Status status) {
+  if (!job_.boot().failed()) {
+    Cause cause;
+    cause.kind = CauseKind::kMismatch;
+    cause.code = status.code();
+    cause.reporter = job_.rank();
+    cause.text = format("group {}: {}", engine_.id(), status.message());
+    job_.boot().abort(cause);
+  }
+  pipes_.drop(status);
+}
+
+Status Group::drive_messages(const Request& until) {
+  Waiter waiter(*area_, job_.boot(), rank(), options_);
+  waiter.start();
+  Status result;
+  while (!until.test(&result)) {
+    Status failure;
+    bool moved = move_messages(&failure);
+    WaitRecord wait;
+    if (failure.ok() && !moved && pipes_.waits(&wait)) {
+      const bool in_time = waiter.pause(wait, [&] {
+        moved = move_messages(&failure);
+        return moved || until.test(&result);
+      });
+      if (!in_time && failure.ok()) {
+        failure = engine_.fail_wait(
+            {format("{} of group {}",
+                    wait.kind == static_cast<uint32_t>(WaitKind::kSend) ? "send" : "receive",
+                    engine_.id()),
+             wait},
+            {wait.rank});
+      }
+    }
+    if (!failure.ok()) {
+      end_messages(std::move(failure));
+    }
+    if (moved) {
+      waiter.start();
+    }
+  }
+  return result;
+}
+
+void Group::work_on_messages() {
+  Status failure;
+  bool moved = move_messages(&failure);
+  WaitRecord wait;
+  if (failure.ok() && !moved && pipes_.waits(&wait)) {
+    const bool in_time = worker_waiter_.pause(wait, [&] {
+      moved = move_messages(&failure);
+      const MutexLock lock(queue_mutex_);
+      return moved || stop_ || !queue_.empty();
+    });
+    if (!in_time && failure.ok()) {
+      failure = engine_.fail_wait(
+          {format("{} of group {}",
+                  wait.kind == static_cast<uint32_t>(WaitKind::kSend) ? "send" : "receive",
+                  engine_.id()),
+           wait},
+          {wait.rank});
+    }
+  }
+  if (!failure.ok()) {
+    end_messages(std::move(failure));
+  }
+  if (moved) {
+    worker_waiter_.start();
+  }
+}
+
+void Group::work() {
+  queue_mutex_.lock();
+  while (!stop_) {
+    if (!queue_.empty()) {
+      Task task = std::move(queue_.front());
+      queue_.pop_front();
+      working_ = true;
+      queue_mutex_.unlock();
+      Status status = run_now(task.call);
+      // Before waiters wake: who asks then finds nothing at work.
+      queue_mutex_.lock();
+      working_ = false;
+      queue_mutex_.unlock();
+      task.keep.reset();  // before the waiter goes on
+      task.request->finish(std::move(status));
+      worker_waiter_.start();
+      queue_mutex_.lock();
+    } else if (!pipes_.idle()) {
+      queue_mutex_.unlock();
+      work_on_messages();
+      queue_mutex_.lock();
+    } else {
+      worker_waiter_.start();
+      queue_changed_.wait(queue_mutex_);
+    }
+  }
+  std::deque<Task> left = std::move(queue_);
+  queue_.clear();
+  queue_mutex_.unlock();
+  for (const Task& task : left) {
+    task.request->finish(Status(NRT_CLOSED, "the group was given up"));
+  }
+}
+
+Group::LastCall Group::last() const {
+  const MutexLock lock(statistics_mutex_);
+  return last_;
+}
+
+void Group::traffic(std::vector<uint64_t>* to, std::vector<uint64_t>* from) const {
+  const MutexLock lock(statistics_mutex_);
+  *to = sent_;
+  *from = received_;
+  for (int peer = 0; peer < size(); ++peer) {
+    (*to)[static_cast<size_t>(peer)] += pipes_.bytes_to(peer);
+    (*from)[static_cast<size_t>(peer)] += pipes_.bytes_from(peer);
+  }
+}
+
+}  // namespace onrt::cc
