@@ -2,6 +2,7 @@
 """Completion for bash, by the tools' own help; and a man page for every tool that is installed."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,12 @@ def test_flags_types_and_commands(
     assert complete(stage, environment, *words) == expected
 
 
-def test_machines_are_offered(stage: Path, environment: dict, run) -> None:
+def test_machines_are_offered(stage: Path, environment: dict, run: Callable) -> None:
     assert run("opennrt-machine", "create", "trn1.2xlarge", "--name", "box").returncode == 0
     assert complete(stage, environment, "opennrt-machine", "rm", "") == ["box"]
 
 
-def test_every_tool_has_a_man_page_that_names_its_flags(stage: Path, run) -> None:
+def test_every_tool_has_a_man_page_that_names_its_flags(stage: Path, run: Callable) -> None:
     for tool in sorted((stage / "bin").iterdir()):
         name = tool.name.removesuffix(".py")
         page = ROOT / "docs" / "man" / f"{name}.1.md"
