@@ -116,6 +116,7 @@ std::optional<Cause> AbortPage::cause() const {
   if (!cause) {
     cause.emplace();
     cause->kind = CauseKind::kPeerDied;
+    cause->code = NRT_EXEC_HW_ERR_COLLECTIVES;
     cause->text = "a rank of this host ended the job and died before it said why";
   }
   return cause;

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -390,6 +391,10 @@ TEST(Bootstrap, AKilledRootIsNamedByAll) {
 }
 
 TEST(Bootstrap, AForkedChildDoesNotHideTheDeathOfItsParent) {
+  const UniqueFd probe(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!probe.valid()) {
+    GTEST_SKIP() << "no pidfd_open";
+  }
   const Job job;
   Ranks ranks;
   ranks.start_all(2, [&](int rank) -> std::string {

@@ -474,7 +474,7 @@ void Node::on_linked() {
 void Node::on_target_trouble(PeerLink::Trouble trouble, const std::string& why) {
   pending_.reset();
   if (said_who_) {
-    fail(make_cause(CauseKind::kPeerDied, NRT_FAILURE, target_.rank,
+    fail(make_cause(CauseKind::kPeerDied, NRT_EXEC_HW_ERR_COLLECTIVES, target_.rank,
                     format("rank {} at {} ended while rank {} joined: {}", target_.rank,
                            target_.what, options_.rank, why)));
     return;

@@ -117,9 +117,10 @@ bool Node::record(const Cause& cause) {
 }
 
 void Node::abort(Cause cause) {
-  if (cause.reporter < 0) {
-    cause.reporter = options_.rank;
-  }
+  const auto valid = [this](int rank) { return rank >= 0 && rank < options_.size; };
+  cause.code = cause.code == NRT_SUCCESS ? NRT_FAILURE : cause.code;
+  cause.rank = valid(cause.rank) ? cause.rank : -1;
+  cause.reporter = valid(cause.reporter) ? cause.reporter : options_.rank;
   record(cause);
   if (reactor_) {
     reactor_->post([this, cause] { fail(cause); });
@@ -237,7 +238,7 @@ void Node::on_process_end(int pid, int rank) {
   if (joiner != watched_joiners_.end()) {
     unwatch_process(joiner->second);
     watched_joiners_.erase(joiner);
-    fail(make_cause(CauseKind::kPeerDied, NRT_FAILURE, rank,
+    fail(make_cause(CauseKind::kPeerDied, NRT_EXEC_HW_ERR_COLLECTIVES, rank,
                     format("rank {} (pid {}) ended while the job was starting", rank, pid)));
   }
 }
@@ -268,7 +269,7 @@ void Node::on_lost(const PeerLinkPtr& link, PeerLink::Trouble trouble, const std
                            link->connection().peer_text(), why)));
     return;
   }
-  fail(make_cause(CauseKind::kPeerDied, NRT_FAILURE, link->rank,
+  fail(make_cause(CauseKind::kPeerDied, NRT_EXEC_HW_ERR_COLLECTIVES, link->rank,
                   format("rank {} (pid {}, {}) ended without leaving the job: {}", link->rank,
                          link->pid, link->connection().peer_text(), why)));
 }
