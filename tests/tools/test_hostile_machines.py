@@ -94,9 +94,12 @@ def test_another_users_machine_is_one_sentence(
     for part in (control.parent.parent, *control.parent.parent.parents):
         if part.owner() == "root" and "pytest" in str(part):
             part.chmod(0o755)
+    public = control.parent.parent.parent / "bin"  # the stage may lie in a private folder
+    public.mkdir()
     for name, words in TOOLS.items():
+        shutil.copy(stage / "bin" / words[0], public)
         told = subprocess.run(
-            [stage / "bin" / words[0], *words[1:]],
+            [public / words[0], *words[1:]],
             env=environment,
             user=65534,
             group=65534,
