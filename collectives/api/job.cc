@@ -182,6 +182,6 @@ void Job::abort(const std::string& why) {
   boot_->abort(cause);
 }
 
-Status Job::status() const { return boot_->status(); }
+Status Job::status() const { return failure_of(*boot_); }
 
 }  // namespace onrt::cc

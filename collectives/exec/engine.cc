@@ -38,6 +38,15 @@ char process_state(int pid) {
 
 }  // namespace
 
+Status failure_of(const Bootstrap& boot) {
+  const auto cause = boot.cause();
+  if (!cause) {
+    return boot.status();
+  }
+  const bool lost = cause->kind == CauseKind::kPeerDied || cause->kind == CauseKind::kPeerSilent;
+  return {lost ? NRT_EXEC_HW_ERR_COLLECTIVES : cause->code, cause->text};
+}
+
 Waiter::Waiter(const Area& area, Bootstrap& boot, int rank, const EngineOptions& options)
     : area_(area), boot_(boot), rank_(rank), options_(options) {}
 
@@ -95,7 +104,7 @@ Engine::~Engine() { boot_.unsubscribe(subscription_); }
 
 Status Engine::run(const Call& call) {
   if (boot_.failed()) {
-    return boot_.status();
+    return failure_of(boot_);
   }
   ONRT_RETURN_IF_ERROR(runner_.begin(call));
   const uint64_t entry = flight_ == nullptr ? 0 : flight_->begin(id_, runner_.record());
@@ -154,7 +163,7 @@ Status Engine::drive() {
 // The failure of an operation is the failure of the job: peers would wait for ever.
 Status Engine::fail(Status status) {
   if (boot_.failed()) {
-    return boot_.status();
+    return failure_of(boot_);
   }
   Cause cause;
   cause.kind = status.code() == NRT_INVALID ? CauseKind::kMismatch : CauseKind::kAborted;
@@ -238,9 +247,9 @@ Status Engine::fail_wait(const Activity& activity, const std::vector<int>& behin
   const std::string where = format("step {}, chunk {}", wait.step, wait.window);
   if (boot_.failed()) {
     const auto cause = boot_.cause();
-    const Status status = boot_.status();
-    return cause && cause->reporter == boot_.rank()
-               ? status
+    Status status = failure_of(boot_);
+    return cause && cause->kind == CauseKind::kTimeout && cause->reporter == boot_.rank()
+               ? std::move(status)
                : Status(status.code(),
                         format("{}; meanwhile rank {} was in {}, {}", status.message(),
                                boot_.rank(), activity.what, where));
@@ -258,7 +267,7 @@ Status Engine::fail_wait(const Activity& activity, const std::vector<int>& behin
   cause.text = format("{}: {} within {} ms (NEURON_RT_EXEC_TIMEOUT); rank {} waited at {}",
                       activity.what, waited, options_.timeout.count(), boot_.rank(), where);
   boot_.abort(cause);
-  return boot_.status();
+  return failure_of(boot_);
 }
 
 }  // namespace onrt::cc

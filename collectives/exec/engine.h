@@ -27,6 +27,10 @@ struct EngineOptions {
   Logger* log = nullptr;
 };
 
+// The job's first failure as operations report it: the end of a rank is
+// NRT_EXEC_HW_ERR_COLLECTIVES. Success while the job is well.
+Status failure_of(const Bootstrap& boot);
+
 // What a wait is for, in words and for the flight record.
 struct Activity {
   std::string what;  // "all_reduce(sum, f32, 4 elements) #7 of group 0"

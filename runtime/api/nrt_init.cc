@@ -2,6 +2,7 @@
 // Life cycle, counts and what kind of host this is.
 #include <cstdlib>
 
+#include "runtime/api/cc/objects.h"
 #include "runtime/api/handles.h"
 #include "runtime/base/settings.h"
 
@@ -149,6 +150,7 @@ extern "C" NRT_STATUS nrt_init(nrt_framework_type_t, const char* fw_version, con
 
 extern "C" void nrt_close(void) {
   c_boundary([&] {
+    leave_global_communicators();
     Runtime::instance().close(*context());
     return ok_status();
   });

@@ -43,7 +43,7 @@ std::string in_job(const JobSetup& setup, int rank, const ProcessBody& body) {
   if (!world.ok()) {
     return std::string(world.status().message());
   }
-  Process process{**job, **world, pool};
+  Process process{**job, **world, pool, setup.pool_bytes};
   return body(process);
 }
 

@@ -32,6 +32,7 @@ struct Process {
   Job& job;
   Group& world;
   SharedPool& pool;
+  uint64_t pool_bytes;
 };
 using ProcessBody = std::function<std::string(Process&)>;
 

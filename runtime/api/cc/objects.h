@@ -85,6 +85,10 @@ class CcGroup {
   std::unique_ptr<cc::Group> group;
 };
 
+// Ends what nrt_cc_global_comm_init() and its kin have made: in nrt_close() and at the end of the
+// process, so that peers don't take it for a death.
+void leave_global_communicators();
+
 class CcCommHandle {
  public:
   static constexpr uint32_t kTag = 0x4d4f4343;
