@@ -531,45 +531,23 @@ Value Graph::reduce(const char* opcode, const Value& x, const Dims& dims, bool k
 
 std::pair<Value, Value> Graph::extreme(bool largest, const Value& x, int64_t dim, bool keep) {
   const int64_t at = wrap(dim, x.rank());
-  const Value positions = iota(kS64, x.dims, at);
-  const nrtcc_computation_t before = computation(
-      {{x.type, {}}, {kS64, {}}, {x.type, {}}, {kS64, {}}}, [&](const std::vector<Value>& p) {
-        // Better, or as good and earlier; a NaN is better than any number.
-        Value better = compare(largest ? "GT" : "LT", p[0], p[2]);
-        Value equal = compare("EQ", p[0], p[2]);
-        if (is_float(x.type)) {
-          const Value nan0 = is_nan(p[0]);
-          const Value nan1 = is_nan(p[2]);
-          better = binary("or", better, binary("and", nan0, logical_not(nan1)));
-          equal = binary("or", equal, binary("and", nan0, nan1));
-        }
-        const Value earlier = compare("LT", p[1], p[3]);
-        const Value first = binary("or", better, binary("and", equal, earlier));
-        const Value value = select(first, p[0], p[2]);
-        const Value position = select(first, p[1], p[3]);
-        const std::array<nrtcc_value_t, 2> ids = {value.id, position.id};
-        const std::array<nrtcc_shape_t, 2> shapes = {nrtcc_shape_t{x.type, 0, nullptr, nullptr},
-                                                     nrtcc_shape_t{kS64, 0, nullptr, nullptr}};
-        const nrtcc_shape_t shape{NRTCC_TUPLE, 2, nullptr, shapes.data()};
-        Value tuple{-1, current_, NRTCC_TUPLE, {}};
-        must(compiler().nrtcc_op(graph_, current_, compiler().nrtcc_opcode("tuple"), ids.data(), 2,
-                                 &shape, nullptr, 0, &tuple.id));
-        return tuple;
-      });
-  Dims out = x.dims;
-  out.erase(out.begin() + at);
-  // No position is as large: the initial value loses against every element, -inf included.
-  const Value none = integer(kS64, std::numeric_limits<int64_t>::max());
-  const auto values =
-      op_many("reduce", {x, positions, largest ? lowest(x.type) : highest(x.type), none},
-              {{x.type, out}, {kS64, out}},
-              Attributes().ints(NRTCC_ATTR_DIMENSIONS, {at}).ints(NRTCC_ATTR_CALLED, {before}));
-  if (!keep) {
-    return {values[0], values[1]};
+  const int64_t n = x.dims[static_cast<size_t>(at)];
+  // Two plain reductions: the value, in which a NaN wins, and the first position that has it.
+  Value best = reduce(largest ? "maximum" : "minimum", x, {at}, true);
+  const Type type = n < std::numeric_limits<int32_t>::max() ? kS32 : kS64;
+  const Value top = expand(best, x.dims);
+  Value has = compare("EQ", x, top);
+  if (is_float(x.type)) {
+    has = binary("or", has, binary("and", is_nan(x), is_nan(top)));
   }
-  Dims kept = x.dims;
-  kept[static_cast<size_t>(at)] = 1;
-  return {reshape(values[0], kept), reshape(values[1], kept)};
+  const Value positions =
+      select(has, iota(type, x.dims, at), broadcast(integer(type, n), x.dims, {}));
+  Value position = convert(reduce("minimum", positions, {at}, true), kS64);
+  if (!keep) {
+    best = squeeze(best, at);
+    position = squeeze(position, at);
+  }
+  return {best, position};
 }
 
 Value Graph::reduce_window(const char* opcode, const Value& x, const Value& init,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "python/torch_neuronx/csrc/checks.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/work_queue.h"
 
@@ -219,6 +220,7 @@ uint64_t finished(int device) {
 void synchronize(int device) {
   if (DeviceQueue* const queue = known_queue(device)) {
     queue->work().wait_all();
+    throw_failed_check(device);
   }
 }
 

@@ -181,10 +181,12 @@ Value flatten(Graph& g, const Value& value, const Layout& layout) {
 }
 
 Value write_view(Graph& g, const Value& flat, const Value& value, const Layout& layout) {
-  if (is_stretched(layout)) {
-    throw Error(
-        "unsupported operation: more than one element of the written-to tensor refers to a single "
-        "memory location. Please clone() the tensor before performing the operation.");
+  if (is_stretched(layout)) {  // filled: the elements of one place are the same
+    Layout once = layout;
+    for (size_t d = 0; d < once.sizes.size(); ++d) {
+      once.sizes[d] = once.strides[d] == 0 ? 1 : once.sizes[d];
+    }
+    return write_view(g, flat, g.slice(value, Dims(once.sizes.size(), 0), once.sizes), once);
   }
   if (const auto box = box_of(layout)) {
     Value part = to_memory_order(g, value, box->order);

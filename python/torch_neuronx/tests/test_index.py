@@ -111,8 +111,13 @@ def test_indices_on_the_host_are_taken_and_checked() -> None:
 def test_indices_outside_read_nothing_outside_and_write_nothing() -> None:
     x = torch.arange(4.0, device=DEVICE)
     i = torch.tensor([1, 400, -400], device=DEVICE)
-    assert set(x[i].tolist()) <= {0.0, 1.0, 2.0, 3.0}
+    read = x[i]
+    with pytest.raises(IndexError, match="index 400 is out of bounds for dimension 0 with size 4"):
+        torch.neuron.synchronize()
+    assert set(read.tolist()) <= {0.0, 1.0, 2.0, 3.0}
     x[i] = 9.0
+    with pytest.raises(IndexError, match="index_put"):
+        x.cpu()
     close(x, torch.tensor([0.0, 9, 2, 3]))
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/torch_neuronx/csrc/aten/dispatch.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/List.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <torch/library.h>
@@ -15,6 +16,7 @@
 
 #include "python/torch_neuronx/csrc/aten/backend.h"
 #include "python/torch_neuronx/csrc/aten/indexing.h"
+#include "python/torch_neuronx/csrc/aten/overlap.h"
 #include "python/torch_neuronx/csrc/aten/plan.h"
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/aten/tracking.h"
@@ -93,12 +95,16 @@ class Kernel final : public c10::OperatorKernel {
       prepare_indices(op, *stack, static_cast<size_t>(row_.index_list));
     }
     parse(signature_, *stack, call.parsed);
+    if (row_.verify != nullptr) {
+      translated([&] { row_.verify(call.parsed.type_of_first(), call.parsed.numbers()); });
+    }
     if (call.parsed.foreign) {
       fall_back(op, stack, "an argument's type");
       return;
     }
     std::shared_ptr<Plan> plan = find(call.parsed.key);
     if (plan == nullptr) {
+      check_written(op, *stack);  // strides and sizes are in the key
       plan = make_plan(signature_, row_name_, op, *stack, call.parsed);
       plan = remember(call.parsed.key, std::move(plan));
     }
@@ -149,8 +155,9 @@ class Kernel final : public c10::OperatorKernel {
     std::erase_if(plans_, [&](const auto& entry) { return entry.second->used < *middle; });
   }
 
-  // Memory that is read under another view than it is written is copied first.
-  static void part_overlaps(const Plan& plan, Parsed& parsed) {
+  // Memory that is read under another view than it is written is copied first, where torch allows
+  // it: running statistics, and views that interleave.
+  void part_overlaps(const Plan& plan, Parsed& parsed) const {
     const auto bytes_in = [](const Input& input) {
       const int64_t begin = byte_offset(input.tensor);
       return std::pair(begin, begin + input.length * bytes_of(input.type));
@@ -166,6 +173,9 @@ class Kernel final : public c10::OperatorKernel {
         const auto [begin, end] = bytes_in(input);
         const bool copied = input.tensor.storage().unsafeGetStorageImpl() != input.storage;
         if (n != target && !copied && begin < to && from < end) {
+          if (row_.writes.empty()) {
+            at::assert_no_partial_overlap(parsed.inputs[target].tensor, input.tensor);
+          }
           copy_out(parsed, input, static_cast<size_t>(begin), static_cast<size_t>(end - begin));
         }
         return false;
@@ -220,7 +230,14 @@ class Kernel final : public c10::OperatorKernel {
       gather_scalars(plan, call.parsed, call.scalars);
       prelude = {plan.scalars->segment_tensor(), plan.scalars->offset, call.scalars};
     }
+    if (plan.checks) {
+      call.inputs.push_back(tensor_of(check_record(call.parsed.device), 0, kCheckBytes));
+      call.outputs.push_back(call.inputs.back());
+    }
     tnx::launch(call.parsed.device, plan.program, call.inputs, call.outputs, prelude);
+    if (plan.checks) {
+      checks_queued(call.parsed.device);
+    }
   }
 
   // The numbers of this call, as the program takes them.
@@ -304,6 +321,7 @@ class OutKernel final : public c10::OperatorKernel {
         outs.push_back((*stack)[i].toTensor());
       }
     }
+    check_outs(op, *stack);
     std::vector<c10::IValue> results(stack->end() - static_cast<std::ptrdiff_t>(outs_),
                                      stack->end());
     Stack call(stack->end() - static_cast<std::ptrdiff_t>(n),
@@ -314,6 +332,9 @@ class OutKernel final : public c10::OperatorKernel {
       at::Tensor& out = outs[next++];
       if (!result.defined() || !out.defined()) {
         return;
+      }
+      if (result.scalar_type() != out.scalar_type()) {
+        check_out_types(op, *stack);
       }
       TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ",
                   result.scalar_type(), " can't be cast to the desired output type ",
@@ -405,6 +426,8 @@ void register_kernels() {
                   torch::CppFunction::makeFromBoxedFunctor<Kernel>(
                       std::make_unique<Kernel>(row, row_name, full_name(op), op.schema())));
   };
+  // torch composes it of a kernel that names the devices it is for.
+  library->impl("mode.values", torch::CppFunction::makeFromBoxedFunction<&fallback_kernel>());
   std::set<std::string> done;
   for (const std::string& row_name : row_names()) {
     const Row* row = find_row(row_name);

@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "python/torch_neuronx/csrc/aten/backend.h"
+#include "python/torch_neuronx/csrc/aten/overlap.h"
 #include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/program.h"
@@ -254,6 +255,7 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool /*
     translated([] { initialize(); });  // says so
   }
   // Blocking either way: the host's memory may be changed or freed as soon as this returns.
+  check_copy(source, target);
   translated([&] { copy_any(source.expand_as(target), target); });
   return target;
 }

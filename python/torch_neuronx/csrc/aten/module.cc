@@ -8,6 +8,7 @@
 #include "python/torch_neuronx/csrc/aten/backend.h"
 #include "python/torch_neuronx/csrc/aten/dispatch.h"
 #include "python/torch_neuronx/csrc/aten/tracking.h"
+#include "python/torch_neuronx/csrc/checks.h"
 #include "python/torch_neuronx/csrc/device.h"
 #include "python/torch_neuronx/csrc/memory.h"
 #include "python/torch_neuronx/csrc/program.h"
@@ -22,6 +23,8 @@ PyObject* guarded(Body&& body) {
     return body();
   } catch (const tnx::OutOfMemory& error) {
     PyErr_SetString(PyExc_MemoryError, error.what());
+  } catch (const tnx::CheckFailed& error) {
+    PyErr_SetString(error.is_index() ? PyExc_IndexError : PyExc_RuntimeError, error.what());
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

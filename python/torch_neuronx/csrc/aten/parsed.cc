@@ -260,7 +260,10 @@ Signature::Signature(const Row& given, const c10::FunctionSchema& schema) : row(
     const bool known =
         std::find(row.known.begin(), row.known.end(), static_cast<int>(i)) != row.known.end();
     const bool number = kind == c10::TypeKind::NumberType || kind == c10::TypeKind::FloatType;
-    arguments.push_back({kind == c10::TypeKind::BoolType, known, number && !known});
+    const bool small = std::find(row.changing.begin(), row.changing.end(), static_cast<int>(i)) !=
+                       row.changing.end();
+    arguments.push_back(
+        {kind == c10::TypeKind::BoolType, known, (number && !known) || small, small});
     if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
       written.push_back(i);
     }
@@ -269,7 +272,10 @@ Signature::Signature(const Row& given, const c10::FunctionSchema& schema) : row(
 
 Number number_of(const Signature::Argument& argument, const c10::IValue& value) {
   Number number = plain_number(value);
-  number.known = !argument.changing || number.kind == Number::Kind::kBool;
+  constexpr int64_t kLarge = int64_t{1} << 31;
+  const bool large = number.integer < -kLarge || number.integer >= kLarge;
+  number.known =
+      !argument.changing || number.kind == Number::Kind::kBool || (argument.small && large);
   return number;
 }
 

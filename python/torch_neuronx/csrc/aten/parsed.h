@@ -86,6 +86,16 @@ struct Parsed {
     scalars.push_back({argument, element, number, static_cast<int64_t>(count++)});
   }
 
+  // What Row::verify sees.
+  Type type_of_first() const { return inputs.empty() ? kF32 : inputs[0].type; }
+  std::vector<Number> numbers() const {
+    std::vector<Number> all;
+    for (const ScalarUse& use : scalars) {
+      all.push_back(use.number);
+    }
+    return all;
+  }
+
   void clear() {
     key.clear();
     device = -1;
@@ -122,6 +132,7 @@ struct Signature {
     bool is_bool = false;
     bool known = false;     // the row looks at its numbers, so that they are in the key
     bool changing = false;  // a number that may be another one at the next call, and isn't known
+    bool small = false;     // as long as it has at most 31 bits
   };
   const Row& row;
   std::vector<Argument> arguments;

@@ -3,6 +3,7 @@
 
 #include <ATen/core/List.h>
 #include <ATen/ops/empty_strided.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <cstdlib>
 #include <map>
@@ -23,8 +24,8 @@ class Planner {
   std::shared_ptr<Plan> build(const c10::OperatorHandle& op, const Stack& stack,
                               const Parsed& parsed) const {
     auto plan = std::make_shared<Plan>();
-    const auto metas = row_.own_shapes ? std::nullopt : meta_results(op, stack);
     try {
+      const auto metas = row_.own_shapes ? std::nullopt : meta_results(op, stack);
       translated_unsupported([&] { build_plan(op, stack, parsed, metas, *plan); });
     } catch (const Unsupported& reason) {
       plan->unsupported = reason.what();
@@ -88,6 +89,15 @@ class Planner {
       op.callBoxed(meta);
     } catch (const c10::NotImplementedError&) {
       return std::nullopt;
+    } catch (const python_error& error) {
+      // torch's formula in Python divides by a size of 0, or takes a number for a truth value: the
+      // CPU's kernel knows what it does.
+      const pybind11::gil_scoped_acquire gil;
+      if (PyErr_GivenExceptionMatches(error.type, PyExc_ZeroDivisionError) == 0 &&
+          PyErr_GivenExceptionMatches(error.type, PyExc_TypeError) == 0) {
+        throw;
+      }
+      throw Unsupported("torch's meta kernel fails for these arguments");
     }
     MetaResults results;
     const auto collect = [&](const c10::IValue& value) {
@@ -267,13 +277,19 @@ class Planner {
       call.place_scalar(use.argument, use.element, use.place);
     }
     std::vector<Value> results = row_.lower(g, call);
-    finish(g, parsed, flats, outs, results, plan);
+    std::optional<Checked> checked;
+    if (!call.checks().empty()) {
+      checked = Checked{static_cast<int>(parameters), note_checks(g, call)};
+      ++parameters;
+    }
+    finish(g, parsed, flats, outs, results, checked, plan);
     if (plan.outputs.empty()) {
       return;  // no result has elements
     }
     dump_graph(g, row_name_);
-    plan.program =
-        std::make_shared<Program>(g, row_name_, parsed.device, parameters, plan.outputs.size());
+    plan.checks = checked.has_value();
+    plan.program = std::make_shared<Program>(g, row_name_, parsed.device, parameters,
+                                             plan.outputs.size() + (plan.checks ? 1 : 0));
     plan.scalars = allocate(parsed.device, plan.scalar_bytes());
     size_t offset = 0;
     for (const size_t bytes : {plan.ints * 8, size_t{plan.random ? 16U : 0U}, plan.floats * 4}) {
@@ -288,6 +304,25 @@ class Planner {
       }
       plan.draws = std::max(plan.draws * static_cast<uint64_t>(row_.draws), call.drawn());
     }
+  }
+
+  // The record of checks (checks.h) as a parameter, and with what this call's checks found.
+  struct Checked {
+    int parameter;
+    Value record;
+  };
+  Value note_checks(Graph& g, const Call& call) const {
+    Value record = g.parameter(kS64, {2});
+    for (const Call::Check& check : call.checks()) {
+      const Value none =
+          g.compare("EQ", g.reshape(g.narrow(record, 0, 0, 1), {}), g.integer(kS64, 0));
+      const Value number = g.integer(kS64, check_number(row_name_, check.text, check.index));
+      const Value found =
+          g.concat({g.reshape(number, {1}), g.reshape(g.convert(check.value, kS64), {1})}, 0);
+      record = g.select(g.broadcast(g.binary("and", none, g.reshape(check.bad, {})), {2}, {}),
+                        found, record);
+    }
+    return record;
   }
 
   std::vector<Arg> arguments_of(Graph& g, const c10::OperatorHandle& op, const Stack& stack,
@@ -393,7 +428,8 @@ class Planner {
 
   // Brings the results into the memory they go to: types, layouts, views, aliases.
   void finish(Graph& g, const Parsed& parsed, const std::vector<Value>& flats,
-              const std::vector<Meta>& outs, const std::vector<Value>& results, Plan& plan) const {
+              const std::vector<Meta>& outs, const std::vector<Value>& results,
+              const std::optional<Checked>& checked, Plan& plan) const {
     if (row_.own_shapes) {
       for (const Value& value : results) {
         Plan::Out out;
@@ -447,6 +483,10 @@ class Planner {
         aliases.push_back(-1);
       }
       plan.outputs.push_back(static_cast<int>(i));
+    }
+    if (!roots.empty() && checked) {
+      roots.push_back(checked->record);
+      aliases.push_back(checked->parameter);
     }
     if (!roots.empty()) {
       g.finish(roots, aliases);

@@ -28,6 +28,7 @@ struct Plan {
   size_t ints = 0;
   size_t floats = 0;
   bool random = false;
+  bool checks = false;  // the record of checks is one more input and output
   uint64_t draws = 0;
   Block* scalars = nullptr;
   std::vector<nrt_tensor_t*> scalar_tensors;  // parts of it, which the program takes last

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "python/torch_neuronx/csrc/checks.h"
 #include "python/torch_neuronx/csrc/memory.h"
 #include "python/torch_neuronx/csrc/view.h"
 
@@ -35,6 +36,9 @@ auto translated(Body&& body) {
     return body();
   } catch (const OutOfMemory& error) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+  } catch (const CheckFailed& error) {
+    TORCH_CHECK_INDEX(!error.is_index(), error.what());
+    TORCH_CHECK(false, error.what());
   } catch (const Error& error) {
     TORCH_CHECK(false, error.what());
   }

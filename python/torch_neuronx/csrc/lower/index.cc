@@ -39,7 +39,8 @@ struct Place {
   Dims result;  // of x[indices]
 };
 
-Place place_of(Graph& g, const Dims& dims, const std::vector<std::optional<Value>>& list) {
+Place place_of(Graph& g, const Call& call, const Dims& dims,
+               const std::vector<std::optional<Value>>& list) {
   Place place;
   std::vector<Value> indices;
   for (size_t d = 0; d < list.size(); ++d) {
@@ -50,6 +51,9 @@ Place place_of(Graph& g, const Dims& dims, const std::vector<std::optional<Value
       throw Unsupported("a mask among indices");
     }
     place.dims.collapsed.push_back(static_cast<int64_t>(d));
+    if (call.name().rfind("_unsafe", 0) != 0) {
+      call.check_index(g, *list[d], static_cast<int64_t>(d), dims[d]);
+    }
     indices.push_back(from_front(g, *list[d], dims[d]));
   }
   const Dims& indexed = place.dims.collapsed;
@@ -91,7 +95,7 @@ std::vector<Value> index(Graph& g, const Call& call) {
   if (std::none_of(list.begin(), list.end(), [](const auto& i) { return i.has_value(); })) {
     return {x};
   }
-  const Place place = place_of(g, x.dims, list);
+  const Place place = place_of(g, call, x.dims, list);
   if (count_of(place.result) == 0 || x.count() == 0) {
     return {g.zeros(x.type, place.result)};
   }
@@ -141,7 +145,7 @@ std::vector<Value> index_put(Graph& g, const Call& call) {
   if (given.size() == 1 && (first.type == kPred || first.type == kU8)) {
     return {put_mask(g, x, first, given[0], values, accumulate)};
   }
-  const Place place = place_of(g, x.dims, list);
+  const Place place = place_of(g, call, x.dims, list);
   if (count_of(place.result) == 0) {
     return {x};
   }
@@ -209,6 +213,11 @@ Along along(Graph& g, const Call& call, Type type) {  // self, dim, index
   a.self = at_least_1d(g, g.convert(call.tensor(0), type));
   a.index = g.convert(at_least_1d(g, call.tensor(2)), kS64);
   a.dim = wrap_dim(call.integer(1), a.self.rank());
+  const int64_t n = a.self.dims[at(a.dim)];
+  call.check_range(g, a.index, 0, n,
+                   "index {} is out of bounds for dimension " + std::to_string(a.dim) +
+                       " with size " + std::to_string(n),
+                   false);
   return a;
 }
 
@@ -323,9 +332,17 @@ Slices slices(Graph& g, const Call& call, Type type) {
   Slices s;
   s.self = at_least_1d(g, g.convert(call.tensor(0), type));
   s.dim = wrap_dim(call.integer(1), s.self.rank());
+  call.check_index(g, call.tensor(2), s.dim, s.self.dims[at(s.dim)]);
   s.index = from_front(g, at_least_1d(g, call.tensor(2)), s.self.dims[at(s.dim)]);
   Dims dims = s.self.dims;
   dims[at(s.dim)] = s.index.count();
+  if (call.name() == "index_add" && call.tensor(3).rank() != call.tensor(0).rank()) {
+    throw Error(
+        "source tensor shape must match self tensor shape, excluding the specified "
+        "dimension: " +
+        std::to_string(call.tensor(3).rank()) + " dimensions where self has " +
+        std::to_string(call.tensor(0).rank()));
+  }
   s.source = call.operand(g, 3, type);
   s.source =
       s.source.count() == count_of(dims) ? g.reshape(s.source, dims) : g.expand(s.source, dims);
@@ -367,6 +384,7 @@ TNX_LOWER_ROW("index_select", (Row{.own_shapes = true}), {
     throw Error("index_select(): Index is supposed to be a vector of int32 or int64");
   }
   const Value i = at_least_1d(g, given);
+  call.check_range(g, i, 0, x.dims[at(dim)], "index out of range in self: {}");
   Dims dims = x.dims;
   dims[at(dim)] = i.count();
   if (count_of(dims) == 0) {
@@ -408,7 +426,8 @@ std::vector<Value> nonzero_static(Graph& g, const Call& call) {
   }
   const Value mask = flat(g, g.convert(x, kPred));
   const int64_t n = mask.count();
-  const Value target = g.select(mask, rank_of_true(g, mask), g.integer(kS64, n));
+  // Beyond the result: not written.
+  const Value target = g.select(mask, rank_of_true(g, mask), g.integer(kS64, std::max(n, size)));
   Graph::GatherDims dims;
   dims.collapsed = {0};
   dims.index_map = {0};
@@ -432,6 +451,9 @@ std::vector<Value> put(Graph& g, const Call& call) {  // self, index, source, ac
   const Type type = call.tensor(0).type;
   const Type compute = call.flag(3) ? compute_type(type) : type;
   const Value self = flat(g, g.convert(call.tensor(0), compute));
+  call.check_range(g, call.tensor(1), -self.count(), self.count(),
+                   "out of range: tried to access index {} on a tensor of " +
+                       std::to_string(self.count()) + " elements.");
   const Value i = from_front(g, flat(g, call.tensor(1)), self.count());
   if (i.count() == 0) {
     return {call.tensor(0)};
@@ -445,14 +467,25 @@ std::vector<Value> put(Graph& g, const Call& call) {  // self, index, source, ac
 
 TNX_LOWER("take", {
   const Value x = flat(g, call.tensor(0));
+  call.check_range(g, call.tensor(1), -x.count(), x.count(),
+                   "out of range: tried to access index {} on a tensor of " +
+                       std::to_string(x.count()) + " elements.");
   const Value i = from_front(g, flat(g, call.tensor(1)), x.count());
   return {g.reshape(g.index_select(x, i, 0), call.out().dims)};
 })
 TNX_LOWER("put", { return put(g, call); })
 TNX_LOWER_ROW("nonzero_static", (Row{.own_shapes = true}), { return nonzero_static(g, call); })
 TNX_LOWER("masked_scatter", {
+  if (call.tensor(1).type != kPred) {
+    throw Error(
+        std::string("masked_scatter_ only supports boolean masks, but got mask with dtype ") +
+        name_of(call.tensor(1).type));
+  }
   const Value mask = g.expand(g.convert(call.tensor(1), kPred), call.out().dims);
   const Value self = g.expand(call.tensor(0), call.out().dims);
+  const Value wanted = g.sum(g.convert(mask, kS64), all_dims(mask));
+  call.check(g, g.compare("GT", wanted, g.integer(kS64, call.tensor(2).count())),
+             "Number of elements of source < number of ones in mask, {}", false, wanted);
   if (call.tensor(2).count() == 0) {
     return {self};
   }

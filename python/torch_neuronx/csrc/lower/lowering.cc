@@ -93,6 +93,32 @@ Value Call::random_bits(Graph& g, Type type, const Dims& dims) const {
   return g.random_bits(*random_state_, type, dims);
 }
 
+void Call::check(Graph& g, const Value& bad, const std::string& text, bool index,
+                 const std::optional<Value>& value) const {
+  checks_.push_back({bad, value ? *value : g.integer(kS64, 0), text, index});
+}
+
+void Call::check_range(Graph& g, const Value& index, int64_t low, int64_t high,
+                       const std::string& text, bool raises_index_error) const {
+  if (index.count() == 0 || !is_integer(index.type)) {
+    return;
+  }
+  const Value i = g.reshape(g.convert(index, kS64), {index.count()});
+  const Value least = g.reduce("minimum", i, {0});
+  const Value most = g.reduce("maximum", i, {0});
+  const Value too_large = g.compare("GE", most, g.integer(kS64, high));
+  const Value bad = g.binary("or", g.compare("LT", least, g.integer(kS64, low)), too_large);
+  check(g, bad, text, raises_index_error, g.select(too_large, most, least));
+}
+
+void Call::check_index(Graph& g, const Value& index, int64_t dim, int64_t n,
+                       bool raises_index_error) const {
+  check_range(g, index, -n, n,
+              "index {} is out of bounds for dimension " + std::to_string(dim) + " with size " +
+                  std::to_string(n),
+              raises_index_error);
+}
+
 Call Call::element(const std::string& name, size_t e) const {
   std::vector<Arg> args;
   std::map<std::pair<size_t, size_t>, int64_t> places;

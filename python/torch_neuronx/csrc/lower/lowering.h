@@ -80,6 +80,24 @@ class Call {
   // of tensors and of numbers. What is no list is for all.
   Call element(const std::string& name, size_t e) const;
 
+  // The program notes if `bad`, a 0-d pred, is true: the next call that waits for the device raises
+  // `text`, in which "{}" stands for `value`, a 0-d s64.
+  void check(Graph& g, const Value& bad, const std::string& text, bool index = false,
+             const std::optional<Value>& value = std::nullopt) const;
+  // Elements of `index` are from `low` to `high`, that one not included.
+  void check_range(Graph& g, const Value& index, int64_t low, int64_t high, const std::string& text,
+                   bool raises_index_error = true) const;
+  // Each element of a dimension of size n, counted from its front or from its end.
+  void check_index(Graph& g, const Value& index, int64_t dim, int64_t n,
+                   bool raises_index_error = true) const;
+  struct Check {
+    Value bad;
+    Value value;
+    std::string text;
+    bool index = false;
+  };
+  const std::vector<Check>& checks() const { return checks_; }
+
   // For rows that draw random numbers: u64[2], key and counter of the generator.
   const Value& random_state() const { return *random_state_; }
   // Random bits of u32 or u64; once a program, since the state is the same. The generator's counter
@@ -100,6 +118,7 @@ class Call {
   std::string name_;
   std::vector<Arg> args_;
   std::vector<Meta> outs_;
+  mutable std::vector<Check> checks_;
   std::optional<Value> random_state_;
   mutable uint64_t drawn_ = 0;  // words of 32 bits
   std::optional<Value> floats_;
@@ -114,6 +133,11 @@ struct Row {
   Lower lower = nullptr;
   // Positions of numbers (Scalar or float arguments) that the lowering wants to look at.
   std::vector<int> known;
+  // Positions of whole numbers that are inputs of the program while they have at most 31 bits.
+  std::vector<int> changing{};
+  // Throws for numbers that torch refuses: called each time with the first tensor's type and the
+  // numbers that are inputs of the program. (What is in the key torch's meta kernel checks.)
+  void (*verify)(Type type, const std::vector<Number>& numbers) = nullptr;
   bool random = false;  // draws from the generator
   // Elements that a call draws, per element of the result: the counter moves on by that.
   int draws = 1;

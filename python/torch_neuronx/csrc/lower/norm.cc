@@ -306,7 +306,11 @@ TNX_LOWER("batch_norm_backward", { return batch_norm_backward(g, call); })
 
 TNX_LOWER("embedding", {  // weight, indices, padding_idx, scale_grad_by_freq, sparse
   const Value& weight = call.tensor(0);
+  if (weight.rank() != 2) {
+    throw Error("'weight' must be 2-D");
+  }
   const Value index = g.convert(call.tensor(1), kS64);
+  call.check_range(g, index, 0, weight.dims[0], "index out of range in self: {}");
   return {g.reshape(g.index_select(weight, g.reshape(index, {index.count()}), 0), call.out().dims)};
 })
 TNX_LOWER("embedding_dense_backward", {  // grad, indices, num_weights, padding, scale_grad_by_freq

@@ -141,8 +141,58 @@ std::vector<Value> max_pool(Graph& g, const Call& call, size_t rank) {
   return {best, position};
 }
 
-// grad, x, .., indices (argument 7): each gradient goes to the position in its plane.
-std::vector<Value> max_pool_backward(Graph& g, const Call& call, size_t rank) {
+// Windows of output o: from floor(o n / windows) to ceil((o + 1) n / windows).
+std::vector<Value> adaptive_max_pool(Graph& g, const Call& call, size_t rank) {
+  const Value& x = call.tensor(0);
+  const Dims& out = call.out().dims;
+  const size_t lead = x.dims.size() - rank;
+  Dims size;
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t most = 1;
+    const int64_t n = x.dims[lead + i];
+    const int64_t windows = out[lead + i];
+    for (int64_t o = 0; o < windows; ++o) {
+      most = std::max(most, ((o + 1) * n + windows - 1) / windows - o * n / windows);
+    }
+    size.push_back(most);
+  }
+  if (count_of(size) > 512) {
+    throw Unsupported("windows of more than 512 elements");
+  }
+  Value best = g.broadcast(g.lowest(x.type), out, {});
+  Value position;
+  Dims offset(rank, 0);
+  do {
+    Value values = x;
+    Value positions;
+    int64_t plane = 1;
+    for (size_t i = rank; i-- > 0;) {
+      const int64_t n = x.dims[lead + i];
+      const int64_t windows = out[lead + i];
+      std::vector<int64_t> from;
+      std::vector<int64_t> in_plane;
+      for (int64_t o = 0; o < windows; ++o) {  // the last element again where windows are short
+        const int64_t end = ((o + 1) * n + windows - 1) / windows;
+        from.push_back(std::min(o * n / windows + offset[i], end - 1));
+        in_plane.push_back(from.back() * plane);
+      }
+      values = g.index_select(values, vector(g, from), static_cast<int64_t>(lead + i));
+      const Value part = over(g, in_plane, out, lead + i);
+      positions = i + 1 == rank ? part : g.add(positions, part);
+      plane *= n;
+    }
+    Value better = g.compare("GT", values, best);
+    if (is_float(x.type)) {
+      better = g.binary("or", better, g.is_nan(values));
+    }
+    position = position.id < 0 ? positions : g.select(better, positions, position);
+    best = g.select(better, values, best);
+  } while (next(offset, size));
+  return {best, position};
+}
+
+// grad, x, .., indices (argument `at`): each gradient goes to the position in its plane.
+std::vector<Value> max_pool_backward(Graph& g, const Call& call, size_t rank, size_t at = 7) {
   const Value& x = call.tensor(1);
   const Type type = compute_type(call.out().type);
   const Value grad = g.convert(call.tensor(0), type);
@@ -157,7 +207,7 @@ std::vector<Value> max_pool_backward(Graph& g, const Call& call, size_t rank) {
   dims.operand_batching = {0};
   dims.indices_batching = {0};
   const Value sums =
-      g.scatter("add", g.zeros(type, {planes, plane}), g.reshape(call.tensor(7), {planes, each}),
+      g.scatter("add", g.zeros(type, {planes, plane}), g.reshape(call.tensor(at), {planes, each}),
                 g.reshape(grad, {planes, each}), dims);
   return {g.reshape(sums, x.dims)};
 }
@@ -166,6 +216,10 @@ std::vector<Value> max_pool_backward(Graph& g, const Call& call, size_t rank) {
 
 TNX_LOWER("max_pool2d_with_indices", { return max_pool(g, call, 2); })
 TNX_LOWER("max_pool3d_with_indices", { return max_pool(g, call, 3); })
+TNX_LOWER("adaptive_max_pool2d", { return adaptive_max_pool(g, call, 2); })
+TNX_LOWER("adaptive_max_pool3d", { return adaptive_max_pool(g, call, 3); })
+TNX_LOWER("adaptive_max_pool2d_backward", { return max_pool_backward(g, call, 2, 2); })
+TNX_LOWER("adaptive_max_pool3d_backward", { return max_pool_backward(g, call, 3, 2); })
 TNX_LOWER("max_pool2d_with_indices_backward", { return max_pool_backward(g, call, 2); })
 TNX_LOWER("max_pool3d_with_indices_backward", { return max_pool_backward(g, call, 3); })
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers: Philox bits, made into distributions. A generator's state is an input of the
 // program; the same seed gives the same numbers.
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <numbers>
+#include <optional>
 
 #include "python/torch_neuronx/csrc/lower/lowering.h"
 #include "python/torch_neuronx/csrc/lower/scan.h"
@@ -68,23 +71,70 @@ Value log_uniform(Graph& g, const Call& call) {
   return g.min(g.log(u), g.constant(kF32, -std::ldexp(1.0, -24)));
 }
 
+// Numbers that torch refuses.
+void verify(bool right, const std::string& text) {
+  if (!right) {
+    throw Error(text);
+  }
+}
+
+std::string text_of(double x) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g", x);
+  return text.data();
+}
+
+using Numbers = std::vector<Number>;
+
+void verify_uniform(Type, const Numbers& n) {
+  verify(n[0].value <= n[1].value,
+         "uniform_ expects to return a [from, to) range, but found from=" + text_of(n[0].value) +
+             " > to=" + text_of(n[1].value));
+}
+void verify_normal(Type, const Numbers& n) {
+  verify(n.back().value >= 0,
+         "normal expects std >= 0.0, but found std " + text_of(n.back().value));
+}
+void verify_log_normal(Type, const Numbers& n) {
+  verify(n[1].value > 0, "log_normal_ expects std > 0.0, but found std=" + text_of(n[1].value));
+}
+void verify_exponential(Type, const Numbers& n) {
+  verify(n[0].value > 0,
+         "exponential_ expects lambda > 0.0, but found lambda=" + text_of(n[0].value));
+}
+void verify_geometric(Type, const Numbers& n) {
+  verify(n[0].value > 0 && n[0].value < 1,
+         "geometric_ expects p to be in (0, 1), but got p=" + text_of(n[0].value));
+}
+void verify_cauchy(Type, const Numbers& n) {
+  verify(n[1].value > 0, "cauchy_ expects sigma > 0.0, but found sigma=" + text_of(n[1].value));
+}
+void verify_probability(Type, const Numbers& n) {
+  verify(n[0].value >= 0 && n[0].value <= 1,
+         "bernoulli_ expects p to be in [0, 1], but got p=" + text_of(n[0].value));
+}
+
 }  // namespace
 
 #define TNX_RANDOM(name, ...) TNX_LOWER_ROW(name, (Row{.random = true}), __VA_ARGS__)
-TNX_RANDOM("uniform_", { return uniform_between(g, call); })
-TNX_RANDOM("normal_", { return shifted_normal(g, call, 1, 2); })
-TNX_RANDOM("normal.Tensor_float", { return shifted_normal(g, call, 0, 1); })
+#define TNX_RANDOM_OF(name, verified, ...) \
+  TNX_LOWER_ROW(name, (Row{.verify = verified, .random = true}), __VA_ARGS__)
+TNX_RANDOM_OF("uniform_", verify_uniform, { return uniform_between(g, call); })
+TNX_RANDOM_OF("normal_", verify_normal, { return shifted_normal(g, call, 1, 2); })
+TNX_RANDOM_OF("normal.Tensor_float", verify_normal, { return shifted_normal(g, call, 0, 1); })
 TNX_RANDOM("normal.float_Tensor", { return shifted_normal(g, call, 0, 1); })
 TNX_RANDOM("normal.Tensor_Tensor", { return shifted_normal(g, call, 0, 1); })
-TNX_RANDOM("log_normal_", { return {g.exp(shifted_normal(g, call, 1, 2)[0])}; })
-TNX_RANDOM("exponential_", { return {g.div(g.neg(log_uniform(g, call)), number(g, call, 1))}; })
-TNX_RANDOM("geometric_", {
+TNX_RANDOM_OF("log_normal_", verify_log_normal,
+              { return {g.exp(shifted_normal(g, call, 1, 2)[0])}; })
+TNX_RANDOM_OF("exponential_", verify_exponential,
+              { return {g.div(g.neg(log_uniform(g, call)), number(g, call, 1))}; })
+TNX_RANDOM_OF("geometric_", verify_geometric, {
   const Value one = g.constant(kF32, 1);
   const Value p = number(g, call, 1);
   const Value tries = g.div(log_uniform(g, call), g.unary("log-plus-one", g.neg(p)));
   return {g.max(g.unary("ceil", tries), one)};
 })
-TNX_RANDOM("cauchy_", {
+TNX_RANDOM_OF("cauchy_", verify_cauchy, {
   const Value u = uniform(g, call, call.out().dims);
   const Value angle = g.mul(g.sub(u, g.constant(kF32, 0.5)), g.constant(kF32, std::numbers::pi));
   return {g.add(number(g, call, 1), g.mul(number(g, call, 2), g.unary("tan", angle)))};
@@ -128,21 +178,70 @@ std::vector<Value> whole(Graph& g, const Call& call, int64_t from, uint64_t rang
   return {g.add(offset, g.integer(kS64, from))};
 }
 
+// from <= x < to; bounds of at most 31 bits are inputs of the program. No `from` is 0.
+std::vector<Value> whole_between(Graph& g, const Call& call, std::optional<size_t> from,
+                                 size_t to) {
+  const bool low_known = from && call.scalar_info(*from).known;
+  const bool high_known = call.scalar_info(to).known;
+  if (high_known && (low_known || !from)) {
+    const int64_t low = from ? call.integer(*from) : 0;
+    return whole(g, call, low,
+                 static_cast<uint64_t>(call.integer(to)) - static_cast<uint64_t>(low));
+  }
+  const bool wide = high_known || low_known;
+  const Value low = from ? call.scalar(g, *from, kS64) : g.integer(kS64, 0);
+  const Value range = g.sub(call.scalar(g, to, kS64), low);
+  const Value bits = call.random_bits(g, wide ? kU64 : kU32, call.out().dims);
+  const Value x =
+      g.binary("remainder", bits, wide ? g.bitcast(range, kU64) : g.convert(range, kU32));
+  return {g.add(wide ? g.bitcast(x, kS64) : g.convert(x, kS64), low)};
+}
+
+void verify_bounds(Type type, int64_t from, int64_t to) {
+  verify(from < to, "random_ expects 'from' to be less than 'to', but got from=" +
+                        std::to_string(from) + " >= to=" + std::to_string(to));
+  if (is_integer(type) || type == kPred) {
+    const int64_t least = is_signed_integer(type) ? -largest_of(type) - 1 : 0;
+    verify(from >= least, "from is out of bounds for " + std::string(name_of(type)));
+    verify(to - 1 <= largest_of(type), "to - 1 is out of bounds for " + std::string(name_of(type)));
+  }
+}
+
+// A bound that is not among the numbers is in the key, where torch's meta kernel checks it, and too
+// large for the order of the two to be in doubt.
+void verify_to(Type type, const Numbers& n) {
+  if (n.size() == 1) {
+    verify_bounds(type, 0, n[0].integer);
+  }
+}
+void verify_from_to(Type type, const Numbers& n) {
+  if (n.size() == 2) {
+    verify_bounds(type, n[0].integer, n[1].integer);
+  }
+}
+
 }  // namespace
 
 TNX_RANDOM("random_", {
   const int64_t largest = largest_of(call.out().type);
   return whole(g, call, 0, static_cast<uint64_t>(largest) + 1);
 })
-TNX_RANDOM("random_.to", { return whole(g, call, 0, static_cast<uint64_t>(call.integer(1))); })
-TNX_RANDOM("random_.from", {
-  const int64_t from = call.integer(1);
+TNX_LOWER_ROW("random_.to", (Row{.changing = {1}, .verify = verify_to, .random = true}),
+              { return whole_between(g, call, std::nullopt, 1); })
+TNX_LOWER_ROW("random_.from", (Row{.changing = {1, 2}, .verify = verify_from_to, .random = true}), {
   if (call.has(2)) {
-    return whole(g, call, from,
-                 static_cast<uint64_t>(call.integer(2)) - static_cast<uint64_t>(from));
+    return whole_between(g, call, 1, 2);
   }
-  const auto largest = static_cast<uint64_t>(largest_of(call.out().type));
-  return whole(g, call, from, largest - static_cast<uint64_t>(from) + 1);
+  // Up to the largest number of the type.
+  const Value from = call.scalar(g, 1, kS64);
+  const Value range =
+      g.add(g.sub(g.integer(kS64, largest_of(call.out().type)), from), g.integer(kS64, 1));
+  const Value bits = call.random_bits(g, kU64, call.out().dims);
+  const Value limit = g.bitcast(range, kU64);
+  const Value all = g.compare("EQ", limit, g.integer(kU64, 0));
+  const Value x =
+      g.select(all, bits, g.binary("remainder", bits, g.select(all, g.integer(kU64, 1), limit)));
+  return {g.add(g.bitcast(x, kS64), from)};
 })
 
 // ---- choices
@@ -224,6 +323,21 @@ Value drawn_with_replacement(Graph& g, const Call& call, const Value& p, int64_t
   return g.sum(g.convert(passed, kS64), {2});
 }
 
+// Finite, not negative, and some of each row positive.
+void check_probabilities(Graph& g, const Call& call, const Value& p) {
+  const Value least = g.reduce("minimum", p, {0, 1});
+  const Value most = g.reduce("maximum", p, {0, 1});
+  const Value zero = g.constant(kF32, 0);
+  // Comparisons with a NaN are false.
+  const Value right = g.binary("and", g.compare("GE", least, zero),
+                               g.compare("LT", most, g.constant(kF32, HUGE_VAL)));
+  call.check(g, g.logical_not(right),
+             "probability tensor contains either `inf`, `nan` or element < 0");
+  const Value emptiest = g.reduce("minimum", g.reduce("maximum", p, {1}), {0});
+  call.check(g, g.compare("LE", emptiest, zero),
+             "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
 // probabilities, number, replacement
 std::vector<Value> multinomial(Graph& g, const Call& call) {
   const Value& given = call.tensor(0);
@@ -248,6 +362,7 @@ std::vector<Value> multinomial(Graph& g, const Call& call) {
     return {g.zeros(kS64, dims)};
   }
   const Value p = g.reshape(g.convert(given, kF32), {rows, n});
+  check_probabilities(g, call, p);
   if (replace && samples > 1) {
     return {g.reshape(drawn_with_replacement(g, call, p, samples), dims)};
   }
@@ -263,10 +378,10 @@ std::vector<Value> multinomial(Graph& g, const Call& call) {
 
 }  // namespace
 
-TNX_RANDOM("bernoulli_.float", { return bernoulli(g, call, 1); })
+TNX_RANDOM_OF("bernoulli_.float", verify_probability, { return bernoulli(g, call, 1); })
 TNX_RANDOM("bernoulli_.Tensor", { return bernoulli(g, call, 1); })
 TNX_RANDOM("bernoulli", { return bernoulli(g, call, 0); })
-TNX_RANDOM("bernoulli.p", { return bernoulli(g, call, 1); })
+TNX_RANDOM_OF("bernoulli.p", verify_probability, { return bernoulli(g, call, 1); })
 TNX_RANDOM("bernoulli.Tensor", { return bernoulli(g, call, 1); })
 TNX_RANDOM("native_dropout", { return dropout(g, call); })
 TNX_LOWER("native_dropout_backward", {

@@ -99,6 +99,8 @@ Classes classes_of(Graph& g, const Call& call, size_t at) {
 std::vector<Value> nll_loss(Graph& g, const Call& call) {
   const Value x = floated(g, call, 0);
   const Classes c = classes_of(g, call, 0);
+  call.check_range(g, c.target, 0, x.dims[static_cast<size_t>(c.dim)],
+                   "Target {} is out of bounds.");
   const Value picked =
       x.count() == 0 ? g.zeros(x.type, c.target.dims) : g.take_along(x, c.target, c.dim);
   const Value loss = g.select(c.ignored, g.like(c.weight, 0), g.neg(g.mul(picked, c.weight)));
