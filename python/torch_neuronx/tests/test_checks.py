@@ -60,9 +60,7 @@ def test_indices_at_both_ends_are_inside() -> None:
 
 
 def test_ignored_classes_are_no_indices_outside() -> None:
-    loss = F.cross_entropy(
-        torch.zeros(2, 3, device=DEVICE), torch.tensor([-100, 1], device=DEVICE)
-    )
+    loss = F.cross_entropy(torch.zeros(2, 3, device=DEVICE), torch.tensor([-100, 1], device=DEVICE))
     close(loss, F.cross_entropy(torch.zeros(2, 3), torch.tensor([-100, 1])))
 
 
