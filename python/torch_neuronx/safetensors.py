@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safetensors with device="neuron": its own list of devices is closed, so files are opened for the CPU
-and each tensor is moved. The package is neither needed nor imported: it is wrapped when somebody
-imports it."""
+"""safetensors with device="neuron": its own list of devices is closed, so files are opened for the
+CPU and each tensor is moved. The package is neither needed nor imported: it is wrapped when
+somebody imports it."""
 
 import importlib.abc
 import importlib.machinery
@@ -60,7 +60,7 @@ def _wrap(module: ModuleType) -> None:
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, (original, _File))
 
-    class safe_open(metaclass=Checks):  # noqa: N801
+    class safe_open(metaclass=Checks):
         """safetensors.safe_open, with device="neuron" too."""
 
         def __new__(cls, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why samples of op_db fail on device neuron: each failure of the sweep has one of these reasons."""
+"""Why samples of op_db fail on device neuron: each failure of the sweep has one of these."""
 
 import re
 
 # Reason: expression over "operation type kind: message".
 _REASONS = {
-    "the sample's storage is larger than its tensor, a copy's isn't": r"^as_strided\.partial_views ",
-    "sparse tensors are not held by the device": r"^(sparse\.(mm\.reduce|sampled_addmm)|to_sparse) ",
+    "the sample's storage is larger than its tensor, a copy's isn't": (
+        r"^as_strided\.partial_views "
+    ),
+    "sparse tensors are not held by the device": (
+        r"^(sparse\.(mm\.reduce|sampled_addmm)|to_sparse) "
+    ),
     "torch wants the indices of tensor_split on the CPU": r"^tensor_split .* to be on cpu",
     "saved statistics of norms are float32 for 16-bit inputs, as on GPUs": (
         r"norm\w* (bf16|f16) .*float32 != torch\.(bfloat16|float16)"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The samples of one entry of torch's op_db, run on device neuron and on the CPU.
 
-Kinds of runs: `plain` (results and gradients), and for the first samples `strided` (arguments that are
-not contiguous), `empty` (no elements), `inplace`, `out`; `raises` are the entry's inputs that are
-errors on the CPU. A run that the CPU refuses is left out, but for `raises`.
+Kinds of runs: `plain` (results and gradients), and for the first samples `strided` (arguments that
+are not contiguous), `empty` (no elements), `inplace`, `out`; `raises` are the entry's inputs that
+are errors on the CPU. A run that the CPU refuses is left out, but for `raises`.
 """
 
 import os

@@ -81,6 +81,6 @@ def test_other_libraries_are_told_that_the_memory_is_not_theirs_to_read() -> Non
         x.__dlpack_device__()
     with pytest.raises((RuntimeError, TypeError, ValueError, BufferError)):
         numpy.from_dlpack(x)
-    with pytest.raises(TypeError, match="Use Tensor.cpu"):
+    with pytest.raises(TypeError, match=r"Use Tensor\.cpu"):
         numpy.asarray(x)
     close(torch.from_dlpack(numpy.ones(2, numpy.float32)).to(DEVICE), torch.ones(2))
