@@ -15,9 +15,9 @@
 namespace onrt::cc {
 namespace {
 
-constexpr int kStepWidth = 116;
+constexpr int kStepWidth = 140;
 constexpr int kStepHeight = 26;
-constexpr int kColumn = 140;
+constexpr int kColumn = 166;
 constexpr int kRow = 54;
 constexpr int kLeft = 110;
 constexpr int kTop = 60;
