@@ -319,6 +319,7 @@ std::vector<SysfsFile> sysfs_files(const MachineInfo& info) { return TreeMaker(i
 
 std::vector<std::pair<std::string, std::string>> sysfs_links(const MachineInfo& info) {
   std::vector<std::pair<std::string, std::string>> links;
+  links.reserve(info.devices.size());
   for (const DeviceInfo& device : info.devices) {
     links.emplace_back(format("class/neuron_device/neuron{}", device.index),
                        format("../../{}/neuron{}", kSysfsDevices, device.index));

@@ -115,6 +115,7 @@ Result<RuntimeConfig> parse_runtime(const JsonValue& item, Period inherited,
 template <size_t N>
 std::vector<GroupConfig> all_groups(const std::array<std::string_view, N>&) {
   std::vector<GroupConfig> groups;
+  groups.reserve(N);
   for (size_t i = 0; i < N; ++i) {
     groups.push_back({static_cast<int>(i), kDefaultPeriod});
   }

@@ -74,6 +74,7 @@ struct Bench {
 
 std::vector<std::string> keys(const JsonValue& object) {
   std::vector<std::string> names;
+  names.reserve(object.members().size());
   for (const auto& [key, value] : object.members()) {
     names.push_back(key);
   }

@@ -130,7 +130,7 @@ ExpositionFormat format_for(std::string_view accept) {
              : ExpositionFormat::kText;
 }
 
-double& Metrics::gauge(std::string_view name, std::string_view help, Labels labels) {
+double& Metrics::gauge(std::string_view name, std::string_view help, const Labels& labels) {
   auto found = std::find_if(gauges_.begin(), gauges_.end(),
                             [&](const Gauge& candidate) { return candidate.name == name; });
   if (found == gauges_.end()) {
@@ -155,7 +155,7 @@ void Metrics::add_instance(const JsonValue& report) {
         "neuron_device_memory_size", "neuroncore_per_device_count", "logical_neuroncore_config"}) {
     labels.emplace_back(key, text_of(report, {"neuron_hardware_info", key}));
   }
-  gauge("neuron_hardware_info", "The Neuron devices of the instance", std::move(labels)) = 1;
+  gauge("neuron_hardware_info", "The Neuron devices of the instance", labels) = 1;
 }
 
 void Metrics::add_execution(int64_t pid, const std::string& tag, const JsonValue& group,

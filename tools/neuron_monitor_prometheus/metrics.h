@@ -53,7 +53,7 @@ class Metrics {
   void add_execution(int64_t pid, const std::string& tag, const JsonValue& group, double now);
   void add_memory(const std::string& tag, const JsonValue& group);
   void add_system(const JsonValue& system);
-  double& gauge(std::string_view name, std::string_view help, Labels labels);
+  double& gauge(std::string_view name, std::string_view help, const Labels& labels);
   void append_counter(std::string_view name, std::string_view help, std::string_view label,
                       const std::map<std::string, std::map<std::string, double>>& by_tag,
                       ExpositionFormat format, std::string* out) const;

@@ -2,6 +2,7 @@
 #include "tools/neuron_top/screen.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/base/format.h"
 #include "tools/common/args.h"
@@ -10,7 +11,7 @@
 namespace onrt::tools {
 namespace {
 
-std::string fit(std::string text, int width) {
+std::string fit(const std::string& text, int width) {
   const auto columns = static_cast<size_t>(std::max(0, width));
   if (text_width(text) > columns) {
     return columns < 4 ? text.substr(0, columns) : shortened(text, columns);
@@ -27,7 +28,7 @@ std::string centred(const std::string& text, int width) {
 
 // A bar of `width` columns that is full to `percent`.
 Line bar(double percent, int width, Style style) {
-  const int full = std::clamp(static_cast<int>(percent / 100 * width + 0.5), 0, width);
+  const int full = std::clamp(static_cast<int>(std::lround(percent / 100 * width)), 0, width);
   return {{std::string(static_cast<size_t>(full), '|'), style},
           {std::string(static_cast<size_t>(width - full), ' '), Style::kBar}};
 }
@@ -193,9 +194,9 @@ class Painter {
   Line vcpu_line(const std::string& label, double user, double system) const {
     const std::string text = format("[{:>5.2f}%,{:>5.2f}%]", user, system);
     const int room = std::max(0, width_ - static_cast<int>(label.size() + text.size()) - 3);
-    const int user_columns = std::clamp(static_cast<int>(user / 100 * room + 0.5), 0, room);
+    const int user_columns = std::clamp(static_cast<int>(std::lround(user / 100 * room)), 0, room);
     const int system_columns =
-        std::clamp(static_cast<int>(system / 100 * room + 0.5), 0, room - user_columns);
+        std::clamp(static_cast<int>(std::lround(system / 100 * room)), 0, room - user_columns);
     Line line{{label + " ", Style::kPlain}};
     append(&line, {{std::string(static_cast<size_t>(user_columns), '|'), Style::kGreen},
                    {std::string(static_cast<size_t>(system_columns), '|'), Style::kRed},

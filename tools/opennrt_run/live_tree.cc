@@ -214,7 +214,9 @@ class LiveTree {
 };
 
 LiveTree& tree() { return *static_cast<LiveTree*>(fuse_get_context()->private_data); }
-OpenFile* handle_of(const fuse_file_info* info) { return reinterpret_cast<OpenFile*>(info->fh); }
+OpenFile* handle_of(const fuse_file_info* info) {
+  return reinterpret_cast<OpenFile*>(info->fh);  // NOLINT(performance-no-int-to-ptr): libfuse's way
+}
 
 int on_getattr(const char* path, struct stat* status, fuse_file_info*) {
   std::memset(status, 0, sizeof(*status));
@@ -241,10 +243,10 @@ int on_readdir(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse
   if (names == nullptr) {
     return -ENOENT;
   }
-  fill(buffer, ".", nullptr, 0, static_cast<fuse_fill_dir_flags>(0));
-  fill(buffer, "..", nullptr, 0, static_cast<fuse_fill_dir_flags>(0));
+  fill(buffer, ".", nullptr, 0, fuse_fill_dir_flags{});
+  fill(buffer, "..", nullptr, 0, fuse_fill_dir_flags{});
   for (const std::string& name : *names) {
-    fill(buffer, name.c_str(), nullptr, 0, static_cast<fuse_fill_dir_flags>(0));
+    fill(buffer, name.c_str(), nullptr, 0, fuse_fill_dir_flags{});
   }
   return 0;
 }
