@@ -15,6 +15,7 @@
 #include <set>
 
 #include "compiler/lowering/lowerer.h"
+#include "compiler/lowering/tile_access.h"
 
 namespace onrt::lowering {
 namespace {
@@ -26,128 +27,6 @@ constexpr size_t kMostKernels = 64;        // of a segment
 constexpr int64_t kSeedShare = 8;
 constexpr size_t kMostSliced = ncx::kMaxInstructions / 2;  // kernels of a program with slices
 constexpr int32_t kMostSpan = 512;  // from its first kernel to its last, others included
-
-// A window of a kernel and what of it follows the axis.
-struct Access {
-  Window* window = nullptr;
-  int dim = -1;      // of the window; -1: the same elements for every slice
-  int64_t rest = 1;  // elements of that dimension per index of the axis
-  bool write = false;
-
-  int64_t step() const {  // bytes between indices of the axis
-    return window->strides[static_cast<size_t>(dim)] * rest * dtype_bytes(window->dtype);
-  }
-};
-
-const Dims& domain_of(const Kernel& kernel) {
-  return kernel.kind == KernelKind::kCopy ? kernel.pieces[0].source.dims : kernel.dims;
-}
-
-bool counts_along(const Micro& micro, size_t axis) {
-  return std::ranges::any_of(micro.ops, [&](const Micro::Op& op) {
-    return op.op == ncx::ScalarOp::kIota && op.immediate == axis;
-  });
-}
-
-// The two sides of a product. False when the axis is not the outermost of its run.
-bool add_sides(Kernel& kernel, size_t axis, std::vector<Access>& out) {
-  const size_t batch = kernel.runs.size() - 2;
-  for (size_t r = 0; r < kernel.runs.size(); ++r) {
-    const Run& run = kernel.runs[r];
-    if (axis < run.begin || axis >= run.begin + run.count) {
-      continue;
-    }
-    int64_t rest = 1;
-    for (size_t d = run.begin; d < run.begin + run.count; ++d) {
-      if (d < axis && kernel.dims[d] != 1) {
-        return false;
-      }
-      rest *= d > axis ? kernel.dims[d] : 1;
-    }
-    const int dim = static_cast<int>(r);
-    out.push_back({&kernel.lhs, r <= batch ? dim : -1, rest, false});
-    out.push_back({&kernel.rhs, r < batch || r == batch + 1 ? dim : -1, rest, false});
-    return true;
-  }
-  return false;  // a dimension of size 1 that belongs to no run
-}
-
-// All windows of a kernel, with what follows axis `axis` of its domain. Nothing: it can't be cut.
-std::vector<Access> accesses_of(Kernel& kernel, size_t axis) {
-  std::vector<Access> made;
-  const int dim = static_cast<int>(axis);
-  switch (kernel.kind) {
-    case KernelKind::kCopy:
-      for (CopyPiece& piece : kernel.pieces) {
-        if (piece.source.dims.size() != domain_of(kernel).size() ||
-            piece.source.dims[axis] != domain_of(kernel)[axis]) {
-          return {};
-        }
-        made.push_back({&piece.source, dim, 1, false});
-        made.push_back({&piece.destination, dim, 1, true});
-      }
-      return made;
-    case KernelKind::kGemm:
-      if (!add_sides(kernel, axis, made)) {
-        return {};
-      }
-      break;
-    case KernelKind::kEltwise:
-    case KernelKind::kReduce:
-      break;
-    default:
-      return {};
-  }
-  if (counts_along(kernel.tail, axis) || counts_along(kernel.prologue, axis)) {
-    return {};
-  }
-  for (Micro* micro : {&kernel.prologue, &kernel.tail}) {
-    for (Window& window : micro->inputs) {
-      made.push_back({&window, dim, 1, false});
-    }
-  }
-  for (Window& window : kernel.inits) {
-    made.push_back({&window, -1, 1, false});
-  }
-  for (Micro::Output& output : kernel.tail.outputs) {
-    made.push_back({&output.window, dim, 1, true});
-  }
-  return made;
-}
-
-// How the axis lies in a buffer: `count` indices, `step` bytes apart.
-struct Axis {
-  int64_t step = 0;
-  int64_t count = 0;
-
-  int64_t period() const { return step * count; }
-};
-
-// True if the indices of the axis can be read off the addresses of the window's elements, and those
-// of index i are those of slice i.
-bool lies_along(const Access& access, const Axis& axis) {
-  const Window& window = *access.window;
-  const int64_t width = dtype_bytes(window.dtype);
-  if (access.dim < 0 || window.dims[static_cast<size_t>(access.dim)] != axis.count * access.rest ||
-      access.step() != axis.step || window.offset / axis.step % axis.count != 0) {
-    return false;
-  }
-  int64_t inner = window.offset % axis.step + width;
-  for (size_t d = 0; d < window.dims.size(); ++d) {
-    const int64_t stride = window.strides[d] * width;
-    if (window.dims[d] == 1) {
-      continue;
-    }
-    if (static_cast<int>(d) == access.dim) {
-      inner += stride * (access.rest - 1);
-    } else if (stride < 0 || (stride >= axis.step && stride % axis.period() != 0)) {
-      return false;
-    } else if (stride < axis.step) {
-      inner += stride * (window.dims[d] - 1);
-    }
-  }
-  return inner <= axis.step;
-}
 
 struct Segment {
   int64_t count = 0;                  // indices of the axis
