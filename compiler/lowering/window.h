@@ -56,9 +56,8 @@ class Dims {
     std::fill(data() + size_, data() + std::max(size, size_), value);
     size_ = size;
   }
-  operator std::span<const int64_t>() const {
-    return {data(), size_};
-  }  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): dims are integers in a row
+  operator std::span<const int64_t>() const { return {data(), size_}; }
   bool operator==(const Dims& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }

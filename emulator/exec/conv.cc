@@ -254,7 +254,7 @@ class ConvExecutor final : public Executor {
       phase.width = even_share(features, most);
     }
     phase.panels = divide_up(features, phase.width);
-    const int64_t other = phase.panels * phase.width;
+    const int64_t other = std::max<int64_t>(1, phase.panels * phase.width);
     int64_t tile = std::max<int64_t>(1, kTileElements / other);
     if (phase.feature_columns) {
       const bool small = phase.terms <= kDepth || phase.terms * other <= kSmallKernel;
@@ -407,9 +407,7 @@ class ConvExecutor final : public Executor {
           continue;
         }
         feature = 0;
-        for (size_t d = m.axis_count; d-- > 0 && ++index[d] == m.axes[d].phase.size;) {
-          index[d] = 0;
-        }
+        next_position(m, index);
       }
       to += depth * p.width * p.panels * element_;
     }

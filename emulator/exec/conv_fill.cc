@@ -65,6 +65,15 @@ struct ConvFill::Run {
   uint64_t offset = 0;  // of line 0 of the run, feature 0
 };
 
+void next_position(const ConvMatrix& matrix, std::array<int64_t, kMaxConvAxes>& index) {
+  for (size_t d = matrix.axis_count; d > 0; --d) {
+    if (++index[d - 1] < matrix.axes[d - 1].phase.size) {
+      return;
+    }
+    index[d - 1] = 0;
+  }
+}
+
 int64_t ConvMatrix::lines() const {
   int64_t count = 1;
   for (size_t i = 0; i < loop_count; ++i) {
@@ -144,9 +153,7 @@ size_t ConvFill::make_segments(int64_t k, int64_t depth, bool merge, Segment* se
     } else {
       segments[count++] = made;
     }
-    for (size_t d = m_.axis_count; d-- > 0 && ++index[d] == m_.axes[d].phase.size;) {
-      index[d] = 0;
-    }
+    next_position(m_, index);
   }
   return count;
 }

@@ -42,6 +42,9 @@ struct ConvMatrix {
   int64_t terms() const;
 };
 
+// The kernel position after `index`, row-major; all zeros after the last one.
+void next_position(const ConvMatrix& matrix, std::array<int64_t, kMaxConvAxes>& index);
+
 // Immutable; thread-safe.
 class ConvFill {
  public:
