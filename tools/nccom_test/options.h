@@ -99,13 +99,6 @@ struct Shape {
 Shape shape_of(Operation operation, uint64_t elements, int group_size);
 double bus_factor(Operation operation, int group_size);
 
-// Fills in what ranks receive where only what they send is given. NRT_INVALID when the two differ.
-Result<std::vector<VariableSizes>> complete_variable(Operation operation,
-                                                     std::vector<VariableSizes> entries);
-// Elements of a buffer that holds the blocks; bytes of the largest buffer of a series.
-uint64_t extent(const std::vector<uint64_t>& counts, const std::vector<uint64_t>& displacements);
-uint64_t variable_bytes(const Series& series);
-
 // An environment variable. To be called before any thread is started.
 std::string variable(const char* name, const char* otherwise);
 

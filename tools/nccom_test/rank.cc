@@ -19,6 +19,7 @@
 #include "runtime/base/format.h"
 #include "tools/common/npy.h"
 #include "tools/nccom_test/elements.h"
+#include "tools/nccom_test/option_files.h"
 
 namespace onrt::tools::nccom {
 namespace {
