@@ -164,20 +164,32 @@ void find_behind(const JobRecords& job, const std::map<CallKey, Call>& calls,
   }
 }
 
-// Ranks that were still in the call when others gave it up: killed or stopped there.
-void find_stuck(const JobRecords& job, const std::pair<const CallKey, Call>& stuck,
-                Verdict& verdict) {
-  const bool given_up = std::any_of(stuck.second.begin(), stuck.second.end(), [](const auto& item) {
-    return is(*item.second, FlightState::kFailed);
+// Whether a later call of the group failed on some rank.
+bool failed_later(const std::map<CallKey, Call>& calls, const CallKey& stuck) {
+  return std::any_of(calls.begin(), calls.end(), [&](const auto& item) {
+    return item.first.group == stuck.group && item.first.call > stuck.call &&
+           std::any_of(item.second.begin(), item.second.end(),
+                       [](const auto& entry) { return is(*entry.second, FlightState::kFailed); });
   });
-  if (!given_up) {
+}
+
+// Ranks that were still in the call when others gave it up, or had left it and gave up a later one:
+// killed or stopped there.
+void find_stuck(const std::map<CallKey, Call>& calls, const JobRecords& job,
+                const std::pair<const CallKey, Call>& stuck, Verdict& verdict) {
+  const auto any = [&](FlightState state) {
+    return std::any_of(stuck.second.begin(), stuck.second.end(),
+                       [&](const auto& item) { return is(*item.second, state); });
+  };
+  const bool given_up = any(FlightState::kFailed);
+  if (!given_up && !(any(FlightState::kDone) && failed_later(calls, stuck.first))) {
     return;
   }
   for (const auto& [rank, entry] : stuck.second) {
     if (is(*entry, FlightState::kRunning)) {
       add(verdict, VerdictKind::kStuck, rank,
-          format("{} was still in {} when the others gave it up", who(record_of(job, rank)),
-                 describe(*entry)));
+          format("{} was still in {} when the others {}", who(record_of(job, rank)),
+                 describe(*entry), given_up ? "gave it up" : "had left it"));
     }
   }
 }
@@ -274,7 +286,7 @@ Verdict judge(const JobRecords& job) {
     verdict.text = "every operation that began has ended well";
     return verdict;
   }
-  find_stuck(job, *stuck, verdict);
+  find_stuck(calls, job, *stuck, verdict);
   if (verdict.culprits.empty()) {
     find_behind(job, calls, *stuck, verdict);
   }

@@ -83,6 +83,16 @@ TEST(FlightVerdict, ARankThatIsStillInACallThatOthersGaveUpIsStuck) {
   EXPECT_THAT(verdict.culprits, ElementsAre(1));
 }
 
+// It was stopped between its last step and the note that it is done.
+TEST(FlightVerdict, ARankThatIsStillInACallThatOthersHaveLeftIsStuck) {
+  const Verdict verdict =
+      verdict_of({file(0, {call(1, kDone), call(2, kFailed, 2)}),
+                  file(1, {call(1, kDone), call(2, kFailed, 2)}), file(2, {call(1, kRunning)})});
+  EXPECT_EQ(verdict.kind, VerdictKind::kStuck);
+  EXPECT_THAT(verdict.culprits, ElementsAre(2));
+  EXPECT_THAT(verdict.text, AllOf(HasSubstr("rank 2 (pid 102)"), HasSubstr("had left it")));
+}
+
 TEST(FlightVerdict, DifferentCallsNameTheMinority) {
   const Verdict verdict =
       verdict_of({file(0, {call(1, kFailed)}), file(1, {call(1, kFailed, -1, 9)}),
