@@ -274,8 +274,10 @@ print(total)
 
 
 def test_ctrl_c_ends_a_long_loop(tmp_path: Path) -> None:
+    # A job in the background is started with the signal ignored.
     script = """
-import torch
+import signal, torch
+signal.signal(signal.SIGINT, signal.default_int_handler)
 a = torch.ones(256, 256, device="neuron")
 a = a @ a * (1 / 256)  # the first call imports torch's meta kernels
 print("ready", flush=True)
@@ -292,10 +294,13 @@ except KeyboardInterrupt:
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline().strip() == "ready"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert out.strip() == "interrupted 1.0"
     assert process.returncode == 0
 
