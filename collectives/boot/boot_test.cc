@@ -175,6 +175,8 @@ TEST(Bootstrap, DescriptorsReachAllLocalRanks) {
     return out;
   });
   EXPECT_EQ(ranks.result(0), "1.0 2.0 3.0 3.1 4.0 ");
+  EXPECT_EQ(ranks.result(1), "2.0 3.0 3.1 4.0 ");
+  EXPECT_EQ(ranks.result(2), "1.0 3.0 3.1 4.0 ");
   EXPECT_EQ(ranks.result(3), "1.0 2.0 4.0 ");
   EXPECT_EQ(ranks.result(4), "1.0 2.0 3.0 3.1 ");
   EXPECT_THAT(job.folder.names("cc"), ::testing::ElementsAre("cc.secret"));
