@@ -85,7 +85,7 @@ TEST(NccomOptions, EveryMistakeIsNamed) {
 
 TEST(NccomOptions, FilesOfGroupsAndPairsAreReadAndChecked) {
   const auto grouped = read({"-r4", "--custom-replica-groups",
-                             file("g", R"({"replica_groups": [[[0, 1], [2, 3]]]})"), "allr"});
+                             file("g", R"({"replica_groups": [[[0, 1], [3, 2]]]})"), "allr"});
   ASSERT_TRUE(grouped.ok()) << grouped.status().message();
   EXPECT_THAT(grouped->series.groups, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   const auto paired = read({"-r2", "--custom-src-target-pairs",

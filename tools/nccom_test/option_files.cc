@@ -126,6 +126,7 @@ Result<std::vector<std::vector<int>>> read_groups(const std::string& path, int w
       seen[rank] = true;
       group.push_back(static_cast<int>(rank));
     }
+    std::ranges::sort(group);  // as the library numbers them
     if (group.size() != groups.front().size()) {
       return wrong;
     }
