@@ -454,12 +454,20 @@ TEST(Bootstrap, AStoppedRankIsNamedAtTheDeadlineOfAnExchange) {
   }
   // Whether it took part in the barrier before it was stopped is open; a second one follows.
   ranks.signal(5, SIGSTOP);
+  // On a busy host the root's own word may come later than a rank waits for it: then that rank says
+  // so, and others name the culprit.
+  int failed = 0;
+  int named = 0;
   for (int rank = 0; rank < kSize; ++rank) {
     if (rank != 5) {
       const std::string out = ranks.result(rank);
-      EXPECT_TRUE(out == "ok" || out.find("rank 5") != std::string::npos) << out;
+      const bool names = out.find("rank 5") != std::string::npos;
+      EXPECT_TRUE(out == "ok" || names || out.find("gave no answer") != std::string::npos) << out;
+      failed += out == "ok" ? 0 : 1;
+      named += names ? 1 : 0;
     }
   }
+  EXPECT_TRUE(failed == 0 || named > 0) << failed;
 }
 
 TEST(Bootstrap, DifferentCallsFailOnAllRanks) {
