@@ -291,7 +291,8 @@ TEST(Flight, RecordOutlivesAKilledRank) {
     const auto file = read_flight_file(s.folder.path() + "/cc/flight/" + name);
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_GE(file->entries.size(), 1u);
-    EXPECT_EQ(file->entries.back().call.count, 10u);
+    // Killed before or after its first operation of the loop: that one follows one of count 1.
+    EXPECT_THAT(file->entries.back().call.count, ::testing::AnyOf(1u, 10u));
   }
 }
 
