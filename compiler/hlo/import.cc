@@ -386,6 +386,32 @@ Result<GraphPtr> Importer::run() {
 
 }  // namespace
 
+namespace {
+
+// What a file that is no serialized module looks like; "" if like nothing we know.
+std::string_view other_format(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("HloModule")) {
+    return "this is HLO text";
+  }
+  if (text.starts_with("ML\xefR")) {
+    return "this is MLIR bytecode";
+  }
+  if (text.starts_with("module") || text.starts_with("#loc") || text.starts_with("func.func")) {
+    return "this looks like MLIR text";
+  }
+  return "";
+}
+
+Status no_module(std::string_view why) {
+  return malformed(
+      format("not a serialized HloModuleProto ({}); JAX writes one by "
+             "jax.jit(f).lower(x).compiler_ir(\"hlo\").as_serialized_hlo_module_proto()",
+             why));
+}
+
+}  // namespace
+
 Result<opennrt::hlo::Module> parse_module(std::span<const std::byte> file) {
   if (file.empty()) {
     return malformed("the file is empty; expected a serialized HloModuleProto");
@@ -395,9 +421,12 @@ Result<opennrt::hlo::Module> parse_module(std::span<const std::byte> file) {
     return malformed(format("the file has {} bytes; a serialized HloModuleProto has at most {}",
                             file.size(), kLargest));
   }
+  if (const std::string_view other = other_format(file); !other.empty()) {
+    return no_module(other);
+  }
   Module module;
   if (!module.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
-    return malformed("not a serialized HloModuleProto (protobuf refuses the bytes)");
+    return no_module("protobuf refuses the bytes");
   }
   return module;
 }

@@ -93,6 +93,17 @@ TEST(HloImport, RefusesBytesThatAreNoModule) {
   EXPECT_FALSE(parse_module(std::as_bytes(std::span(text))).ok());
 }
 
+TEST(HloImport, SaysWhatAFileOfAnotherFormatIs) {
+  const auto message_of = [](std::string_view text) {
+    return std::string(
+        parse_module(std::as_bytes(std::span(text.data(), text.size()))).status().message());
+  };
+  EXPECT_THAT(message_of("HloModule jit_f, entry_computation_layout={}\n"), HasSubstr("HLO text"));
+  EXPECT_THAT(message_of("module @jit_f attributes {}"), HasSubstr("MLIR text"));
+  EXPECT_THAT(message_of("ML\xefR\x0d"), HasSubstr("MLIR bytecode"));
+  EXPECT_THAT(message_of("ML\xefR\x0d"), HasSubstr("as_serialized_hlo_module_proto()"));
+}
+
 TEST(HloImport, NamesAnOpcodeThatDoesNotExist) {
   ModuleBuilder builder;
   const int64_t x = builder.parameter(0, kVector);

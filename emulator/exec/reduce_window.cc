@@ -8,6 +8,7 @@
 #include "emulator/exec/window_combiner.h"
 #include "emulator/exec/window_executors.h"
 #include "emulator/exec/window_map.h"
+#include "emulator/exec/worker_loop.h"
 #include "emulator/isa/window_order.h"
 
 namespace onrt {
@@ -46,26 +47,11 @@ class ReduceWindowExecutor final : public Executor {
           std::min<int64_t>(places * std::min(axis.window().size, axis.operand() + 1), kChunkWork);
     }
     const int64_t row = rank_ > 0 ? std::min(kBlock, op_.outputs[0].dims[along_]) : 1;
-    // Set by chunks that were stopped in the middle; relaxed: read after the join.
-    std::atomic<bool> stopped{false};
-    ONRT_RETURN_IF_ERROR(
-        for_units(context, units_, row * (places * 4 + 8), [&](int64_t first, int64_t last) {
-          std::byte* arena =
-              thread_arena(static_cast<size_t>(Worker::buffers(combiner_)) * kBufferStride);
-          if (arena == nullptr) {
-            return false;
-          }
-          Worker worker(*this, context, arena);
-          IndexLoop index(outer_dims_, first);
-          for (int64_t unit = first; unit < last && !worker.stopped(); ++unit, index.advance()) {
-            worker.segment(index.index());
-          }
-          if (worker.stopped()) {
-            stopped.store(true, std::memory_order_relaxed);
-          }
-          return true;
-        }));
-    return stopped.load(std::memory_order_relaxed) ? context.stop->status() : ok_status();
+    return for_workers(
+        context, outer_dims_, units_, row * (places * 4 + 8),
+        static_cast<size_t>(Worker::buffers(combiner_)),
+        [&](std::byte* arena) { return Worker(*this, context, arena); },
+        [](Worker& worker, const auto& index) { worker.segment(index); });
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "emulator/exec/index_walk.h"
 #include "emulator/exec/micro_plan.h"
 #include "emulator/exec/window_map.h"
+#include "emulator/exec/worker_loop.h"
 
 namespace onrt {
 namespace {
@@ -61,24 +62,10 @@ class SelectScatterExecutor final : public Executor {
           axes_[d].trivial() ? (d == along_ ? kBlock : 1) : axes_[d].windows() + axes_[d].operand();
       work = std::min(work, int64_t{1} << 20) * std::clamp<int64_t>(places, 1, 1 << 20);
     }
-    // Set by chunks that were stopped in the middle; relaxed: read after the join.
-    std::atomic<bool> stopped{false};
-    ONRT_RETURN_IF_ERROR(for_units(context, units, work, [&](int64_t first, int64_t last) {
-      std::byte* arena = thread_arena(static_cast<size_t>(buffers()) * kBufferStride);
-      if (arena == nullptr) {
-        return false;
-      }
-      Worker worker(*this, context, arena);
-      IndexLoop unit(shared_dims_, first);
-      for (int64_t u = first; u < last && !worker.stopped(); ++u, unit.advance()) {
-        worker.unit(unit.index());
-      }
-      if (worker.stopped()) {
-        stopped.store(true, std::memory_order_relaxed);
-      }
-      return true;
-    }));
-    return stopped.load(std::memory_order_relaxed) ? context.stop->status() : ok_status();
+    return for_workers(
+        context, shared_dims_, units, work, static_cast<size_t>(buffers()),
+        [&](std::byte* arena) { return Worker(*this, context, arena); },
+        [](Worker& worker, const auto& index) { worker.unit(index); });
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "emulator/exec/index_walk.h"
 #include "emulator/exec/window_combiner.h"
 #include "emulator/exec/window_executors.h"
+#include "emulator/exec/worker_loop.h"
 #include "emulator/isa/window_order.h"
 
 namespace onrt {
@@ -74,25 +75,10 @@ class WindowScanExecutor final : public Executor {
     }
     constexpr int64_t kMuch = int64_t{1} << 30;
     const int64_t work = std::min(length_ + results_, kMuch) * lanes_ * (combiner_.cost() + 4);
-    // Set by chunks that were stopped in the middle; relaxed: read after the join.
-    std::atomic<bool> stopped{false};
-    ONRT_RETURN_IF_ERROR(for_units(context, units_, work, [&](int64_t first, int64_t last) {
-      std::byte* arena =
-          thread_arena(static_cast<size_t>(Worker::buffers(combiner_)) * kBufferStride);
-      if (arena == nullptr) {
-        return false;
-      }
-      Worker worker(*this, context, arena);
-      IndexLoop index(outer_dims_, first);
-      for (int64_t unit = first; unit < last && !worker.stopped(); ++unit, index.advance()) {
-        worker.lines(index.index());
-      }
-      if (worker.stopped()) {
-        stopped.store(true, std::memory_order_relaxed);
-      }
-      return true;
-    }));
-    return stopped.load(std::memory_order_relaxed) ? context.stop->status() : ok_status();
+    return for_workers(
+        context, outer_dims_, units_, work, static_cast<size_t>(Worker::buffers(combiner_)),
+        [&](std::byte* arena) { return Worker(*this, context, arena); },
+        [](Worker& worker, const auto& index) { worker.lines(index); });
   }
 
  private:

@@ -133,3 +133,17 @@ def test_files_are_live_wake_poll_and_are_cleared_by_writes(run: Callable, tmp_p
     )
     assert told.returncode == 0, told.stderr
     assert told.stdout.splitlines()[-1].startswith("done")
+
+
+RAY = """
+from ray._private.accelerators.neuron import NeuronAcceleratorManager as manager
+print(manager.get_current_node_num_accelerators())
+"""
+
+
+@needs_namespaces
+@pytest.mark.parametrize(("instance_type", "cores"), [("trn1.2xlarge", 2), ("trn2.48xlarge", 64)])
+def test_ray_finds_the_cores(run: Callable, instance_type: str, cores: int) -> None:
+    pytest.importorskip("ray")
+    told = run("opennrt-run", "-i", instance_type, "--", sys.executable, "-c", RAY)
+    assert told.stdout.split() == [str(cores)], told.stderr

@@ -107,6 +107,7 @@ int run(int argc, char** argv) {
 }  // namespace onrt::tools
 
 int main(int argc, char** argv) {
-  std::setlocale(LC_CTYPE, "");  // tags may hold more than ASCII
+  // Tags may hold more than ASCII.
+  std::setlocale(LC_CTYPE, "");  // NOLINT(concurrency-mt-unsafe): one thread
   return onrt::tools::run_tool("neuron-top", onrt::tools::run, argc, argv);
 }

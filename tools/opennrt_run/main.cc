@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "runtime/base/file.h"
 #include "runtime/base/format.h"
@@ -160,7 +162,7 @@ bool serve_snapshots(const Context& context, const Places& places) {
   return start_server([&](auto&& ready) {
     ready();
     while (true) {
-      ::sleep(1);
+      std::this_thread::sleep_for(std::chrono::seconds(1));
       if (const auto look = observe::observe_machine(context); look.ok()) {
         static_cast<void>(writer.write(*look));  // memory that is full now may not be later
       }

@@ -54,6 +54,8 @@ void Report::write(Verbosity level, std::string_view text) {
         !check_file_size_limit(static_cast<uint64_t>(info.st_size) + line.size(), "log").ok() ||
         !write_fully(log_.get(), line)) {
       log_.reset();  // a full disk: the terminal still gets everything
+      std::fputs("neuronx-cc: warning: the log file can't be written any more; it ends here\n",
+                 stderr);
     }
   }
 }
