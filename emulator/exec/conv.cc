@@ -529,7 +529,7 @@ class ConvExecutor final : public Executor {
 
   void finish(const Work& work, int64_t line, int64_t lines) const {
     const Phase& p = work.phase;
-    std::array<int64_t, 2 * ncx::kMaxMicroInputs + ncx::kMaxMicroOps> bases;
+    std::array<int64_t, kMaxTileViews> bases;
     for (size_t v = 0; v < strides_.size(); ++v) {
       bases[v] = p.bases[v] + work.job.group * strides_[v][0];
     }

@@ -291,7 +291,7 @@ class GroupedConv final : public Executor {
         kernels_.multiply_rows(x, w, count, width_, true, sums);
       }
     }
-    std::array<int64_t, 2 * ncx::kMaxMicroInputs + ncx::kMaxMicroOps> bases;
+    std::array<int64_t, kMaxTileViews> bases;
     for (size_t v = 0; v < strides_.size(); ++v) {
       bases[v] = result * strides_[v][2];
     }

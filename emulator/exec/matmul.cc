@@ -2,15 +2,13 @@
 // Gemm instructions: batches and epilogues around the packed matrix multiplication of gemm/gemm.h.
 #include "emulator/exec/executor.h"
 #include "emulator/exec/gemm/gemm.h"
-#include "emulator/exec/micro_plan.h"
-#include "emulator/exec/tile_io.h"
+#include "emulator/exec/tile_epilogue.h"
 
 namespace onrt {
 namespace {
 
 using ncx::View;
 
-constexpr size_t kMaxLocations = ncx::kMaxMicroInputs + 2 * ncx::kMaxMicroOps;
 // One call of gemm() does about this many multiplications, so that a deadline is seen in time.
 constexpr double kWorkPerCall = 8e9;
 constexpr int64_t kRowsPerCall = 512;
@@ -18,16 +16,16 @@ constexpr int64_t kRowsPerCall = 512;
 class MatmulExecutor final : public Executor {
  public:
   MatmulExecutor(const ncx::Gemm& op, const ExecutorOptions& options)
-      : kernels_(*options.kernels), simd_(options.simd), op_(op), rank_(op.lhs.rank) {
-    m_ = op.lhs.dims[rank_ - 2];
-    k_ = op.lhs.dims[rank_ - 1];
-    n_ = op.rhs.dims[rank_ - 1];
-    make_batches();
+      : simd_(options.simd),
+        op_(op),
+        rank_(op.lhs.rank),
+        m_(op.lhs.dims[rank_ - 2]),
+        k_(op.lhs.dims[rank_ - 1]),
+        n_(op.rhs.dims[rank_ - 1]),
+        epilogue_(op_.type, op_.epilogue_inputs, op_.epilogue, op_.outputs, *options.kernels) {
+    make_nests(epilogue_.strides());
     stores_directly_ =
-        op.epilogue.ops.empty() && op.outputs.size() == 1 && op.epilogue.results[0] == 0;
-    if (!stores_directly_) {
-      plan_epilogue();
-    }
+        op_.epilogue.ops.empty() && op_.outputs.size() == 1 && op_.epilogue.results[0] == 0;
     const double work = static_cast<double>(n_) * static_cast<double>(k_) + 1;
     rows_per_call_ = std::max<int64_t>(
         kRowsPerCall, static_cast<int64_t>(kWorkPerCall / work) / kRowsPerCall * kRowsPerCall);
@@ -63,61 +61,28 @@ class MatmulExecutor final : public Executor {
     mutable std::atomic<bool> failed{false};
   };
 
-  size_t epilogue_view(size_t i) const { return 2 + i; }
-  size_t iota_view(size_t i) const { return 2 + op_.epilogue_inputs.size() + i; }
-  size_t output_view(size_t i) const { return iota_view(iotas_.size()) + i; }
-
-  // Views: lhs, rhs, epilogue inputs, iotas, outputs. Batch dimensions become loops, rows and
-  // columns the nests of a tile.
-  void make_batches() {
-    for (const ncx::MicroOp& op : op_.epilogue.ops) {
-      if (op.op == ncx::ScalarOp::kIota) {
-        iotas_.push_back({0, op.immediate, nullptr});
+  // Batch dimensions are loops over lhs, rhs and then the epilogue's views; rows and columns are
+  // the nests of a tile, over the epilogue's views alone.
+  void make_nests(const std::vector<Strides>& tile_strides) {
+    std::vector<Strides> strides = {op_.lhs.strides, op_.rhs.strides};
+    strides.insert(strides.end(), tile_strides.begin(), tile_strides.end());
+    batches_ = make_nest({op_.lhs.dims.data(), rank_ - 2}, strides, LoopOrder::kKept);
+    if (rank_ == 2) {
+      for (Strides& s : batches_.strides) {
+        s[0] = 0;  // a single batch
       }
     }
-    std::vector<Strides> strides = {op_.lhs.strides, op_.rhs.strides};
-    for (const View& view : op_.epilogue_inputs) {
-      strides.push_back(view.strides);
-    }
-    for (const MicroIota& iota : iotas_) {
-      Strides unit{};
-      unit[iota.dimension] = 1;
-      strides.push_back(unit);
-    }
-    for (const View& view : op_.outputs) {
-      strides.push_back(view.strides);
-    }
-    batches_ = make_nest({op_.lhs.dims.data(), rank_ - 2}, strides, LoopOrder::kKept);
     const auto one_loop = [&](size_t dim, int64_t size) {
       LoopNest nest;
       nest.dims[0] = size;
       nest.elements = size;
-      for (const Strides& s : strides) {
+      for (const Strides& s : tile_strides) {
         nest.strides.push_back(Strides{s[dim]});
       }
       return nest;
     };
     rows_ = one_loop(rank_ - 2, m_);
     columns_ = one_loop(rank_ - 1, n_);
-    if (rank_ == 2) {
-      for (Strides& s : batches_.strides) {
-        s[0] = 0;  // a single batch
-      }
-    }
-  }
-
-  void plan_epilogue() {
-    std::vector<Dtype> types = {op_.type};
-    bool external[ncx::kMaxMicroInputs + 1] = {true};
-    bool constant[ncx::kMaxMicroInputs + 1] = {};
-    bool none[ncx::kMaxOutputs] = {};
-    for (const View& view : op_.epilogue_inputs) {
-      types.push_back(view.dtype);
-    }
-    plan_ = plan_micro(
-        op_.epilogue,
-        {types, {external, types.size()}, {constant, types.size()}, {none, op_.outputs.size()}},
-        kernels_);
   }
 
   GemmOperand operand(const View& view, size_t index, const ExecContext& context, int64_t batch_row,
@@ -140,7 +105,7 @@ class MatmulExecutor final : public Executor {
     problem.c.dtype = op_.type;
     if (stores_directly_) {
       const View& out = op_.outputs[0];
-      const size_t view = output_view(0);
+      const size_t view = batches_.strides.size() - 1;
       const int64_t offset =
           row_offset(batches_, view, call.batch_row) + call.first_row * out.strides[rank_ - 2];
       problem.c = {call.context.at(out) + offset * static_cast<int64_t>(dtype_bytes(out.dtype)),
@@ -157,101 +122,40 @@ class MatmulExecutor final : public Executor {
     return call.failed.load(std::memory_order_relaxed) ? no_buffer_memory() : ok_status();
   }
 
-  // Runs the epilogue on a tile of results, in blocks of whole rows or parts of a row.
   void finish_tile(const Call& call, const GemmTile& tile) const {
-    std::byte* arena = thread_arena(static_cast<size_t>(plan_.buffers + 2) * kBufferStride);
-    if (arena == nullptr) {
+    std::array<int64_t, kMaxTileViews> bases;
+    for (size_t v = 0; v < rows_.strides.size(); ++v) {
+      bases[v] = row_offset(batches_, kEpilogueViews + v, call.batch_row) +
+                 tile.batch * batches_.inner_stride(kEpilogueViews + v);
+    }
+    TileEpilogue::Tile sums{rows_, columns_, bases.data()};
+    sums.row = call.first_row + tile.row;
+    sums.rows = tile.rows;
+    sums.column = tile.column;
+    sums.columns = tile.columns;
+    // Only read, as they are rounded.
+    sums.values = static_cast<std::byte*>(const_cast<void*>(tile.values));
+    sums.row_stride = tile.row_stride;
+    sums.rounded = true;
+    if (!epilogue_.run(call.context, sums)) {
       call.failed.store(true, std::memory_order_relaxed);
-      return;
-    }
-    void* pointers[kMaxLocations];
-    for (size_t i = 0; i < plan_.locations(); ++i) {
-      pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
-    }
-    place_constants(plan_, pointers, static_cast<size_t>(kBlock));
-    std::byte* dense = arena + static_cast<size_t>(plan_.buffers) * kBufferStride;
-    const int64_t columns = std::min(tile.columns, kBlock);
-    const int64_t rows = columns == tile.columns ? std::max<int64_t>(1, kBlock / columns) : 1;
-    for (int64_t r = 0; r < tile.rows; r += rows) {
-      for (int64_t c = 0; c < tile.columns; c += columns) {
-        finish_block(call, tile,
-                     {r, std::min(rows, tile.rows - r), c, std::min(columns, tile.columns - c)},
-                     pointers, dense);
-      }
     }
   }
 
-  struct Block {
-    int64_t row, rows, column, columns;
-  };
+  static constexpr size_t kEpilogueViews = 2;  // in batches_, after lhs and rhs
 
-  void finish_block(const Call& call, const GemmTile& tile, const Block& block, void** pointers,
-                    std::byte* dense) const {
-    const int64_t width = register_bytes(ncx::register_class(op_.type));
-    const auto* values = static_cast<const std::byte*>(tile.values) +
-                         (block.row * tile.row_stride + block.column) * width;
-    if (block.rows == 1 || tile.row_stride == block.columns) {
-      pointers[plan_.inputs[0]] = const_cast<std::byte*>(values);
-    } else {
-      for (int64_t r = 0; r < block.rows; ++r) {
-        std::copy_n(values + r * tile.row_stride * width, block.columns * width,
-                    dense + r * block.columns * width);
-      }
-      pointers[plan_.inputs[0]] = dense;
-    }
-    TileCursor cursor(rows_, columns_);
-    cursor.seek(call.first_row + tile.row + block.row, block.rows, tile.column + block.column,
-                block.columns);
-    const auto base = [&](const View& view, size_t index) {
-      const int64_t offset =
-          row_offset(batches_, index, call.batch_row) + tile.batch * batches_.inner_stride(index);
-      return call.context.at(view) + offset * static_cast<int64_t>(dtype_bytes(view.dtype));
-    };
-    for (size_t i = 0; i < op_.epilogue_inputs.size(); ++i) {
-      const View& view = op_.epilogue_inputs[i];
-      cursor.load(epilogue_view(i), base(view, epilogue_view(i)), kernels_, view.dtype,
-                  pointers[plan_.inputs[i + 1]]);
-    }
-    count_iotas(call, tile, cursor, pointers, reinterpret_cast<int64_t*>(dense + kBufferStride));
-    run_steps(plan_, pointers, cursor.size());
-    for (size_t i = 0; i < op_.outputs.size(); ++i) {
-      const View& view = op_.outputs[i];
-      cursor.store(output_view(i), base(view, output_view(i)), kernels_, view.dtype,
-                   pointers[plan_.results[i]]);
-    }
-  }
-
-  void count_iotas(const Call& call, const GemmTile& tile, const TileCursor& cursor,
-                   void** pointers, int64_t* positions) const {
-    for (const MicroIota& iota : plan_.iotas) {
-      size_t view = iota_view(0);
-      for (size_t i = 0; i < iotas_.size(); ++i) {
-        view = iotas_[i].dimension == iota.dimension ? iota_view(i) : view;
-      }
-      const int64_t start =
-          row_offset(batches_, view, call.batch_row) + tile.batch * batches_.inner_stride(view);
-      cursor.count(view, positions);
-      for (size_t i = 0; i < cursor.size(); ++i) {
-        positions[i] += start;
-      }
-      iota.convert(pointers[iota.location], positions, nullptr, nullptr, cursor.size(), 0);
-    }
-  }
-
-  const KernelTable& kernels_;
   SimdLevel simd_;
   ncx::Gemm op_;
   size_t rank_;
-  int64_t m_ = 0;
-  int64_t n_ = 0;
-  int64_t k_ = 0;
+  int64_t m_;
+  int64_t k_;
+  int64_t n_;
+  TileEpilogue epilogue_;
   int64_t rows_per_call_ = 0;
-  std::vector<MicroIota> iotas_;
   LoopNest batches_;
   LoopNest rows_;
   LoopNest columns_;
   bool stores_directly_ = false;
-  MicroPlan plan_;
 };
 
 }  // namespace

@@ -81,7 +81,8 @@ void TileEpilogue::run_block(const ExecContext& context, const Tile& tile, const
   }
   TileCursor cursor(tile.outer, tile.inner);
   cursor.seek(tile.row + block.row, block.rows, tile.column + block.column, block.columns);
-  if (const OpKernel settle = kernels_.settle[static_cast<size_t>(type_)]; settle != nullptr) {
+  if (const OpKernel settle = kernels_.settle[static_cast<size_t>(type_)];
+      settle != nullptr && !tile.rounded) {
     settle(values, values, nullptr, nullptr, cursor.size(), 0);
   }
   pointers[plan_.inputs[0]] = values;

@@ -11,6 +11,9 @@
 
 namespace onrt {
 
+// The most views that an epilogue touches.
+constexpr size_t kMaxTileViews = ncx::kMaxMicroInputs + ncx::kMaxOutputs + ncx::kMaxMicroOps;
+
 // Immutable after construction; run() is thread-safe.
 class TileEpilogue {
  public:
@@ -19,8 +22,8 @@ class TileEpilogue {
   TileEpilogue(Dtype type, const std::vector<ncx::View>& inputs, const ncx::MicroProgram& program,
                const std::vector<ncx::View>& outputs, const KernelTable& kernels);
 
-  // Strides of all that a tile touches, by view number; rank is that of the outputs. Nests and
-  // bases that are given to run() have these views.
+  // Strides of all that a tile touches (inputs, iotas, outputs), by view number; rank is that of
+  // the outputs. Nests and bases that are given to run() have these views.
   std::vector<Strides> strides() const;
 
   struct Tile {
@@ -31,8 +34,9 @@ class TileEpilogue {
     int64_t rows = 0;
     int64_t column = 0;
     int64_t columns = 0;
-    std::byte* values = nullptr;  // registers, [rows][row_stride]; overwritten
+    std::byte* values = nullptr;  // registers, [rows][row_stride]; overwritten unless rounded
     int64_t row_stride = 0;
+    bool rounded = false;  // the sums are values of their type already
   };
   // False if there is no memory for buffers.
   bool run(const ExecContext& context, const Tile& tile) const;
