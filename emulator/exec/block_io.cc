@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/exec/block_io.h"
 
-#include <cstring>
+#include "emulator/exec/segments.h"
 
 namespace onrt {
 namespace {
@@ -144,45 +144,27 @@ void BlockCursor::for_segments(size_t view, const Segment& segment) const {
 
 void BlockCursor::load(size_t view, const std::byte* base, const KernelTable& kernels, Dtype dtype,
                        void* out) const {
-  const int64_t width = dtype_bytes(dtype);
-  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
-  const int64_t stride = walk_.nest().inner_stride(view);
   if (walk_.contiguous(view)) {
-    kernels.load[index_of(dtype)](out, base + offset(view) * width, 1, size());
+    kernels.load[index_of(dtype)](out, base + offset(view) * dtype_bytes(dtype), 1, size());
     return;
   }
-  const MoveKernel move =
-      stride == 1 ? kernels.load[index_of(dtype)] : kernels.load_strided[index_of(dtype)];
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    move(static_cast<std::byte*>(out) + position * reg, base + at * width, stride,
-         static_cast<size_t>(count));
-  });
+  load_segments(kernels, dtype, base, walk_.nest().inner_stride(view), out,
+                [&](const auto& segment) { for_segments(view, segment); });
 }
 
 void BlockCursor::store(size_t view, std::byte* base, const KernelTable& kernels, Dtype dtype,
                         const void* in) const {
-  const int64_t width = dtype_bytes(dtype);
-  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
-  const int64_t stride = walk_.nest().inner_stride(view);
   if (walk_.contiguous(view)) {
-    kernels.store[index_of(dtype)](base + offset(view) * width, in, 1, size());
+    kernels.store[index_of(dtype)](base + offset(view) * dtype_bytes(dtype), in, 1, size());
     return;
   }
-  const MoveKernel move =
-      stride == 1 ? kernels.store[index_of(dtype)] : kernels.store_strided[index_of(dtype)];
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    move(base + at * width, static_cast<const std::byte*>(in) + position * reg, stride,
-         static_cast<size_t>(count));
-  });
+  store_segments(kernels, dtype, base, walk_.nest().inner_stride(view), in,
+                 [&](const auto& segment) { for_segments(view, segment); });
 }
 
 void BlockCursor::count(size_t view, int64_t* out) const {
-  const int64_t stride = walk_.nest().inner_stride(view);
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      out[position + i] = at + i * stride;
-    }
-  });
+  count_segments(walk_.nest().inner_stride(view), out,
+                 [&](const auto& segment) { for_segments(view, segment); });
 }
 
 uint64_t load_immediate(const KernelTable& kernels, Dtype dtype, const std::byte* memory) {

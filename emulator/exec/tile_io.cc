@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "emulator/exec/segments.h"
+
 namespace onrt {
 namespace {
 
@@ -77,44 +79,27 @@ void TileCursor::for_segments(size_t view, const Segment& segment) const {
 
 void TileCursor::load(size_t view, const std::byte* base, const KernelTable& kernels, Dtype dtype,
                       void* out) const {
-  const int64_t width = dtype_bytes(dtype);
-  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
   const int64_t stride = inner_.inner_stride(view);
   // Dense in memory as in the buffer: one move.
   if (inner_.rank == 1 && stride == 1 &&
       (outer_count_ == 1 || (outer_.rank == 1 && outer_.inner_stride(view) == inner_count_))) {
     const int64_t at = NestIndex(outer_, view, outer_at_).offset() + inner_at_;
-    kernels.load[index_of(dtype)](out, base + at * width, 1, size());
+    kernels.load[index_of(dtype)](out, base + at * dtype_bytes(dtype), 1, size());
     return;
   }
-  const MoveKernel move =
-      stride == 1 ? kernels.load[index_of(dtype)] : kernels.load_strided[index_of(dtype)];
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    move(static_cast<std::byte*>(out) + position * reg, base + at * width, stride,
-         static_cast<size_t>(count));
-  });
+  load_segments(kernels, dtype, base, stride, out,
+                [&](const auto& segment) { for_segments(view, segment); });
 }
 
 void TileCursor::store(size_t view, std::byte* base, const KernelTable& kernels, Dtype dtype,
                        const void* in) const {
-  const int64_t width = dtype_bytes(dtype);
-  const auto reg = static_cast<int64_t>(register_bytes(ncx::register_class(dtype)));
-  const int64_t stride = inner_.inner_stride(view);
-  const MoveKernel move =
-      stride == 1 ? kernels.store[index_of(dtype)] : kernels.store_strided[index_of(dtype)];
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    move(base + at * width, static_cast<const std::byte*>(in) + position * reg, stride,
-         static_cast<size_t>(count));
-  });
+  store_segments(kernels, dtype, base, inner_.inner_stride(view), in,
+                 [&](const auto& segment) { for_segments(view, segment); });
 }
 
 void TileCursor::count(size_t view, int64_t* out) const {
-  const int64_t stride = inner_.inner_stride(view);
-  for_segments(view, [&](int64_t at, int64_t position, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      out[position + i] = at + i * stride;
-    }
-  });
+  count_segments(inner_.inner_stride(view), out,
+                 [&](const auto& segment) { for_segments(view, segment); });
 }
 
 }  // namespace onrt
