@@ -107,6 +107,7 @@ class Flat {
   std::string text() const;
 
  private:
+  friend class FlatBuilder;
   friend class Flattener;
   friend class FlatFinisher;
   friend class CarriedMerger;

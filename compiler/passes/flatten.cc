@@ -9,43 +9,31 @@
 #include "compiler/hir/scalar.h"
 #include "compiler/hir/status.h"
 #include "compiler/passes/finish.h"
-#include "compiler/passes/flat.h"
-#include "compiler/passes/fold.h"
+#include "compiler/passes/flat_builder.h"
 #include "compiler/passes/merge_carried.h"
-#include "compiler/passes/node_hash.h"
 #include "compiler/passes/pass_through.h"
-#include "compiler/passes/simplify.h"
 #include "emulator/isa/scalar_value.h"
 #include "runtime/base/format.h"
 
 namespace onrt::hir {
 namespace {
 
-// Inlining can multiply a graph; this many nodes are far beyond any real one.
-constexpr size_t kMaxNodes = size_t{1} << 22;
 // Calls multiply work even where equal nodes are shared.
 constexpr size_t kMaxSteps = size_t{1} << 24;
 
-// A value of a loop that takes this much more memory outside of it may still move there.
-constexpr int64_t kFreeBytes = 4096;
-
 }  // namespace
 
-// Builds a Flat. One run() per object.
+// Inlines a valid graph into a FlatBuilder. One run() per object.
 class Flattener {
  public:
   Flattener(const Graph& graph, const FlatOptions& options)
-      : graph_(graph), options_(options), pass_through_(graph) {
-    flat_.graph_ = &graph;
-    flat_.nodes_.reserve(graph.size());
-    stored_.reserve(graph.size());
-    by_hash_.reserve(graph.size());
-    flat_.regions_.emplace_back();
-  }
+      : graph_(graph),
+        options_(options),
+        builder_(graph, options),
+        flat_(builder_.flat()),
+        pass_through_(graph) {}
 
   Result<Flat> run() {
-    ONRT_RETURN_IF_ERROR(verify(graph_));
-    count_graph_uses();
     ONRT_RETURN_IF_ERROR(add_parameters());
     std::vector<std::vector<Ref>> arguments;
     for (const Ref parameter : flat_.parameters_) {
@@ -57,21 +45,7 @@ class Flattener {
   }
 
  private:
-  using Values = std::vector<Ref>;  // one per array of a (nested) tuple
-
-  void count_graph_uses() {
-    graph_uses_.assign(graph_.size(), 0);
-    for (size_t i = 0; i < graph_.size(); ++i) {
-      for (const ValueId operand : graph_[static_cast<ValueId>(i)].operands) {
-        ++graph_uses_[static_cast<size_t>(operand)];
-      }
-    }
-    for (size_t i = 0; i < graph_.computation_count(); ++i) {
-      if (const ValueId root = graph_.computation(static_cast<ComputationId>(i)).root; root >= 0) {
-        ++graph_uses_[static_cast<size_t>(root)];
-      }
-    }
-  }
+  using Values = FlatBuilder::Values;
 
   Status add_parameters() {
     for (const ValueId parameter : graph_.computation(kEntry).parameters) {
@@ -85,7 +59,7 @@ class Flattener {
       node.origin = parameter;
       node.attributes = graph_[parameter].attributes;
       node.results = types_of(graph_[parameter].shape, nullptr);
-      flat_.parameters_.push_back({push(node), 0});
+      flat_.parameters_.push_back({builder_.push(node), 0});
     }
     return ok_status();
   }
@@ -197,39 +171,14 @@ class Flattener {
     return static_cast<ComputationId>(instruction.ints(AttributeKey::kCalled)[i]);
   }
 
-  Region& region(int32_t number) { return flat_.regions_[static_cast<size_t>(number)]; }
-
   // Makes a region inside the current one, which `computation` is inlined into.
   Result<Values> inline_region(RegionKind kind, ComputationId computation,
                                const std::vector<Values>& arguments, int32_t number) {
-    const int32_t outside = std::exchange(current_, number);
-    region(number).kind = kind;
+    const int32_t outside = builder_.enter(number);
+    builder_.region(number).kind = kind;
     Result<Values> made = inline_computation(computation, arguments, nullptr);
-    current_ = outside;
-    for (const std::pair<uint64_t, int32_t>& known : hashes_[static_cast<size_t>(number)]) {
-      forget(known.first, known.second);
-    }
-    hashes_[static_cast<size_t>(number)].clear();
+    builder_.finish_region(number, outside);
     return made;
-  }
-
-  // Nobody outside of its region may share this node.
-  void forget(uint64_t hash, int32_t index) {
-    const auto range = by_hash_.equal_range(hash);
-    for (auto it = range.first; it != range.second; ++it) {
-      if (it->second == index) {
-        by_hash_.erase(it);
-        return;
-      }
-    }
-  }
-
-  int32_t new_region() {
-    Region& made = flat_.regions_.emplace_back();
-    made.parent = current_;
-    depth_.push_back(depth_[static_cast<size_t>(current_)] + 1);
-    hashes_.emplace_back();
-    return static_cast<int32_t>(flat_.regions_.size() - 1);
   }
 
   // Which arrays of the state the loop changes. If it changes none it has no end or no beginning;
@@ -264,14 +213,14 @@ class Flattener {
     const size_t first_node = flat_.nodes_.size();
     std::array<int32_t, 2> regions{};
     for (size_t r = 0; r < regions.size(); ++r) {
-      regions[r] = new_region();
+      regions[r] = builder_.new_region();
       const Values state = region_state(node, init, carried, regions[r]);
       ONRT_ASSIGN_OR_RETURN(const Values made,
                             inline_region(r == 0 ? RegionKind::kCondition : RegionKind::kBody,
                                           callee(instruction, r), {state}, regions[r]));
       for (size_t i = 0; i < made.size(); ++i) {
         if (r == 0 || carried[i]) {
-          region(regions[r]).results.push_back(made[i]);
+          builder_.region(regions[r]).results.push_back(made[i]);
         }
       }
     }
@@ -299,7 +248,7 @@ class Flattener {
   // rest.
   Values region_state(const Node& loop, const Values& init, const std::vector<bool>& carried,
                       int32_t number) {
-    const int32_t outside = std::exchange(current_, number);
+    const int32_t outside = builder_.enter(number);
     Values state = init;
     size_t next = 0;
     for (size_t i = 0; i < init.size(); ++i) {
@@ -308,11 +257,11 @@ class Flattener {
         parameter.opcode = Opcode::kParameter;
         parameter.origin = loop.origin;
         parameter.results = loop.results.subspan(next++, 1);
-        state[i] = {push(parameter), 0};
-        region(number).parameters.push_back(state[i]);
+        state[i] = {builder_.push(parameter), 0};
+        builder_.region(number).parameters.push_back(state[i]);
       }
     }
-    current_ = outside;
+    builder_.resume(outside);
     return state;
   }
 
@@ -328,7 +277,7 @@ class Flattener {
     std::vector<int32_t> regions;
     std::vector<Values> made;
     for (size_t i = 0; i < branches; ++i) {
-      regions.push_back(new_region());
+      regions.push_back(builder_.new_region());
       ONRT_ASSIGN_OR_RETURN(Values results,
                             inline_region(RegionKind::kBranch, callee(instruction, i),
                                           {operands[i + 1]}, regions[i]));
@@ -351,7 +300,7 @@ class Flattener {
         continue;  // every branch gives back the same value, which therefore is an outer one
       }
       for (size_t i = 0; i < branches; ++i) {
-        region(regions[i]).results.push_back(made[i][k]);
+        builder_.region(regions[i]).results.push_back(made[i][k]);
       }
       types.push_back(flat_.type(made[0][k]));
       results[k] = {index, static_cast<int32_t>(types.size() - 1)};
@@ -373,75 +322,11 @@ class Flattener {
 
   // A node that runs regions.
   int32_t push_owner(const Node& node) {
-    const int32_t index = push(node);
+    const int32_t index = builder_.push(node);
     for (const int32_t owned : node.regions) {
-      region(owned).owner = index;
+      builder_.region(owned).owner = index;
     }
     return index;
-  }
-
-  // In the current region, or further out if it gives the same in every iteration.
-  int32_t push(Node node) {
-    node.region = place(node);
-    flat_.nodes_.push_back(node);
-    int64_t bytes = 0;
-    if (is_view(node.opcode)) {
-      bytes = stored_[static_cast<size_t>(node.operands[0].node)];
-    } else if (node.opcode != Opcode::kIota) {
-      for (const Type& type : node.results) {
-        bytes += static_cast<int64_t>(type.bytes());
-      }
-    }
-    stored_.push_back(bytes);
-    return static_cast<int32_t>(flat_.nodes_.size() - 1);
-  }
-
-  static bool is_view(Opcode opcode) {
-    switch (opcode) {
-      case Opcode::kBitcast:
-      case Opcode::kBroadcast:
-      case Opcode::kReshape:
-      case Opcode::kReverse:
-      case Opcode::kSlice:
-      case Opcode::kTranspose:
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  int32_t place(const Node& node) const {
-    if (node.opcode == Opcode::kConstant || node.opcode == Opcode::kIota) {
-      return 0;  // costs nothing where it is not used
-    }
-    if (!options_.share || node.operands.empty() || node.opcode == Opcode::kRng ||
-        !node.regions.empty() || !may_move_out(node)) {
-      return current_;
-    }
-    int32_t deepest = 0;
-    for (const Ref operand : node.operands) {
-      deepest = std::max(deepest, depth_[static_cast<size_t>(flat_[operand.node].region)]);
-    }
-    int32_t placed = current_;
-    while (flat_.region(placed).repeats() && deepest < depth_[static_cast<size_t>(placed)]) {
-      placed = flat_.region(placed).parent;
-    }
-    return placed;
-  }
-
-  // Views, and what is either dear or needs no more memory than its operands.
-  bool may_move_out(const Node& node) const {
-    if (is_view(node.opcode) || node.opcode == Opcode::kDot || node.opcode == Opcode::kReduce) {
-      return true;
-    }
-    int64_t bytes = 0;
-    for (const Type& type : node.results) {
-      bytes += static_cast<int64_t>(type.bytes());
-    }
-    for (const Ref operand : node.operands) {
-      bytes -= stored_[static_cast<size_t>(operand.node)];
-    }
-    return bytes <= kFreeBytes;
   }
 
   Values tuple_element(const Instruction& instruction, const Values& operand) {
@@ -469,7 +354,7 @@ class Flattener {
     }
     node.operands = refs;
     node.results = types_of(instruction.shape, nullptr);
-    return add(node);
+    return builder_.add(node);
   }
 
   Status cast_operands(ValueId value, std::vector<Ref>& refs) {
@@ -485,7 +370,7 @@ class Flattener {
       const Ref from = ref;
       node.operands = {&from, 1};
       node.results = flat_.arena_.copy(std::span<const Type>(&type, 1));
-      ONRT_ASSIGN_OR_RETURN(const Values made, add(node));
+      ONRT_ASSIGN_OR_RETURN(const Values made, builder_.add(node));
       ref = made[0];
     }
     return ok_status();
@@ -508,7 +393,7 @@ class Flattener {
       node.results = types_of(instruction.shape, &dims);
       static constexpr Attribute kNoDimensions{AttributeKey::kDimensions, {}, {}};
       node.attributes = {&kNoDimensions, 1};
-      return add(node);
+      return builder_.add(node);
     }
     const Dtype operand = operands.empty() ? Dtype::kF32 : flat_.type(operands[0][0]).dtype;
     const Shape& shape = graph_.shapes()[instruction.shape];
@@ -526,103 +411,19 @@ class Flattener {
     }
     node.operands = refs;
     node.results = types_of(instruction.shape, &dims);
-    return add(node);
-  }
-
-  // transpose(dot(a, b)) that puts b's free dimensions first is dot(b, a): each element is the same
-  // sum of the same products. Only if the graph uses the dot nowhere else.
-  bool swap_transposed_dot(Node& node, std::array<Ref, 2>& operands) {
-    const Node& dot = flat_[node.operands[0].node];
-    if (dot.opcode != Opcode::kDot || graph_uses_[static_cast<size_t>(dot.origin)] != 1) {
-      return false;
-    }
-    const auto batch = static_cast<int64_t>(dot.ints(AttributeKey::kLhsBatch).size());
-    const auto lhs_end =  // of the result's dimensions: batch, then lhs's free ones
-        static_cast<int64_t>(flat_.type(dot.operands[0]).dims.size() -
-                             dot.ints(AttributeKey::kLhsContracting).size());
-    const auto order = node.ints(AttributeKey::kDimensions);
-    const auto rank = static_cast<int64_t>(order.size());
-    for (int64_t i = 0; i < rank; ++i) {
-      const int64_t rhs_free = rank - lhs_end;
-      const int64_t expected = i < batch              ? i
-                               : i < batch + rhs_free ? lhs_end + i - batch
-                                                      : i - rhs_free;
-      if (order[static_cast<size_t>(i)] != expected) {
-        return false;
-      }
-    }
-    operands = {dot.operands[1], dot.operands[0]};
-    const std::array<Attribute, 4> attributes = {
-        Attribute{AttributeKey::kLhsBatch, dot.ints(AttributeKey::kRhsBatch), {}},
-        Attribute{AttributeKey::kRhsBatch, dot.ints(AttributeKey::kLhsBatch), {}},
-        Attribute{AttributeKey::kLhsContracting, dot.ints(AttributeKey::kRhsContracting), {}},
-        Attribute{AttributeKey::kRhsContracting, dot.ints(AttributeKey::kLhsContracting), {}}};
-    node.opcode = Opcode::kDot;
-    node.origin = dot.origin;
-    node.operands = operands;
-    node.attributes = flat_.arena_.copy(std::span<const Attribute>(attributes));
-    return true;
-  }
-
-  // Appends, or finds an equal or simpler value. Operands may lie in temporary memory.
-  Result<Values> add(Node node) {
-    if (flat_.nodes_.size() >= kMaxNodes) {
-      return too_large(format("{}: more than {} operations after inlining",
-                              hir::describe(graph_, node.origin), kMaxNodes));
-    }
-    if (const Ref same = simplify(flat_, flat_.arena_, node); same.node >= 0) {
-      return Values{same};
-    }
-    std::array<Ref, 2> swapped;  // outlives its use as node.operands
-    if (options_.share && node.opcode == Opcode::kTranspose) {
-      swap_transposed_dot(node, swapped);
-    }
-    if (options_.fold) {
-      ONRT_RETURN_IF_ERROR(fold(flat_, flat_.arena_, node));
-    }
-    const bool shared = options_.share && node.opcode != Opcode::kRng;
-    uint64_t hash = 0;
-    if (shared) {
-      hash = hash_node(node);
-      const auto range = by_hash_.equal_range(hash);
-      for (auto it = range.first; it != range.second; ++it) {
-        if (same_node(flat_[it->second], node)) {
-          return results_of(it->second);
-        }
-      }
-    }
-    node.operands = flat_.arena_.copy(node.operands);
-    const int32_t index = push(node);
-    if (shared) {
-      by_hash_.emplace(hash, index);
-      hashes_[static_cast<size_t>(flat_[index].region)].emplace_back(hash, index);
-    }
-    return results_of(index);
-  }
-
-  Values results_of(int32_t node) const {
-    Values made;
-    for (size_t i = 0; i < flat_[node].results.size(); ++i) {
-      made.push_back({node, static_cast<int32_t>(i)});
-    }
-    return made;
+    return builder_.add(node);
   }
 
   const Graph& graph_;
   FlatOptions options_;
-  Flat flat_;
+  FlatBuilder builder_;
+  Flat& flat_;  // the builder's
   PassThrough pass_through_;
-  int32_t current_ = 0;               // region that is being filled
-  std::vector<int32_t> depth_ = {0};  // of the regions
-  std::vector<int64_t> stored_;       // by node: bytes of memory that its results are views of
-  std::vector<int> graph_uses_;       // by value of the graph
-  size_t steps_ = 0;                  // instructions inlined so far
-  std::unordered_multimap<uint64_t, int32_t> by_hash_;  // nodes of regions that are being filled
-  std::vector<std::vector<std::pair<uint64_t, int32_t>>> hashes_ =  // those of each region
-      std::vector<std::vector<std::pair<uint64_t, int32_t>>>(1);
+  size_t steps_ = 0;  // instructions inlined so far
 };
 
 Result<Flat> Flat::make(const Graph& graph, const FlatOptions& options) {
+  ONRT_RETURN_IF_ERROR(verify(graph));
   return Flattener(graph, options).run();
 }
 

@@ -3,25 +3,13 @@
 
 #include <algorithm>
 
+#include "compiler/passes/views.h"
+
 namespace onrt::hir {
 namespace {
 
 // Nodes looked at for all updates together; a graph that needs more keeps the rest of its order.
 constexpr size_t kMostWork = size_t{1} << 24;
-
-bool is_view(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kBitcast:
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kReverse:
-    case Opcode::kSlice:
-    case Opcode::kTranspose:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace
 
