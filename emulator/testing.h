@@ -36,4 +36,6 @@ int in_child(const std::function<int()>& body);
 pid_t start_child(const std::function<int()>& body);
 int wait_child(pid_t child);
 
+inline std::string failure_of(const Status& status) { return std::string(status.message()); }
+
 }  // namespace onrt::emu::testing
