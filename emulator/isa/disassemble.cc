@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/isa/encoding.h"
-#include "emulator/isa/verify_index.h"
+#include "emulator/isa/verify_parts.h"
 #include "runtime/base/format.h"
 
 namespace onrt::ncx {

@@ -3,100 +3,13 @@
 #include <span>
 
 #include "emulator/isa/encoding.h"
-#include "emulator/isa/verify_index.h"
+#include "emulator/isa/verify_parts.h"
 #include "runtime/base/format.h"
 
 namespace onrt::ncx {
 namespace {
 
 Status invalid(std::string message) { return Status(NRT_INVALID, std::move(message)); }
-
-bool checked_multiply(int64_t a, int64_t b, int64_t* out) {
-  return !__builtin_mul_overflow(a, b, out);
-}
-
-// Bytes [low, high) that the view touches, relative to its space; empty views touch nothing.
-struct Reach {
-  int64_t low = 0;
-  int64_t high = 0;
-};
-
-// An empty view points nowhere, but executors form its addresses before they see that it has no
-// elements: those must not overflow either. No HBM is larger than this.
-constexpr int64_t kMaxEmptyReach = int64_t{1} << 42;
-
-Result<Reach> reach_of(const View& view) {
-  const int64_t width = dtype_bytes(view.dtype);
-  if (view.offset > static_cast<uint64_t>(kMaxElements)) {
-    return invalid(format("offset {} is beyond 2^62", view.offset));
-  }
-  Reach reach{static_cast<int64_t>(view.offset), static_cast<int64_t>(view.offset) + width};
-  bool empty = false;
-  for (int d = 0; d < view.rank; ++d) {
-    if (view.dims[d] == 0) {
-      empty = true;
-      continue;
-    }
-    int64_t span = 0;
-    if (!checked_multiply(view.dims[d] - 1, view.strides[d], &span) ||
-        !checked_multiply(span, width, &span) ||
-        __builtin_add_overflow(span < 0 ? reach.low : reach.high, span,
-                               span < 0 ? &reach.low : &reach.high)) {
-      return invalid(format("stride {} of dimension {} overflows", view.strides[d], d));
-    }
-  }
-  if (empty && (reach.low < -kMaxEmptyReach || reach.high > kMaxEmptyReach)) {
-    return invalid(format("an empty view spans bytes {} to {}", reach.low, reach.high));
-  }
-  return empty ? Reach{} : reach;
-}
-
-Status check_dims(std::span<const int64_t> dims) {
-  int64_t product = 1;
-  for (const int64_t dim : dims) {
-    if (dim < 0) {
-      return invalid(format("dimension {} is negative", dim));
-    }
-    if (dim != 0 && (!checked_multiply(product, dim, &product) || product > kMaxElements)) {
-      return invalid("more than 2^62 elements");
-    }
-  }
-  return ok_status();
-}
-
-// No two indices of an output may name the same element: sorted by stride, each dimension must
-// step over all that the smaller ones reach.
-bool overlaps_itself(const View& view) {
-  struct Dim {
-    uint64_t stride;
-    uint64_t last;
-  };
-  std::array<Dim, kMaxRank> dims;
-  int count = 0;
-  for (int d = 0; d < view.rank; ++d) {
-    if (view.dims[d] == 0) {
-      return false;
-    }
-    if (view.dims[d] > 1) {
-      const int64_t stride = view.strides[d];
-      const Dim dim{stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride),
-                    static_cast<uint64_t>(view.dims[d] - 1)};
-      int at = count++;
-      for (; at > 0 && dims[at - 1].stride > dim.stride; --at) {
-        dims[at] = dims[at - 1];
-      }
-      dims[at] = dim;
-    }
-  }
-  uint64_t reached = 0;  // bounded by the view's space, which was checked
-  for (int i = 0; i < count; ++i) {
-    if (dims[i].stride <= reached) {
-      return true;
-    }
-    reached += dims[i].stride * dims[i].last;
-  }
-  return false;
-}
 
 enum class Access { kRead, kWrite };
 
@@ -165,7 +78,7 @@ class Verifier {
     if (slot.dims.size() > kMaxIoRank) {
       return invalid(format("rank {} where at most {} is allowed", slot.dims.size(), kMaxIoRank));
     }
-    ONRT_RETURN_IF_ERROR(check_dims(slot.dims));
+    ONRT_RETURN_IF_ERROR(verify_dims(slot.dims));
     uint64_t elements = 1;
     for (const int64_t dim : slot.dims) {
       elements *= static_cast<uint64_t>(dim);
@@ -198,7 +111,7 @@ class Verifier {
   }
 
   Status check_view(const View& view, Access access) const {
-    ONRT_RETURN_IF_ERROR(check_dims({view.dims.data(), view.rank}));
+    ONRT_RETURN_IF_ERROR(verify_dims({view.dims.data(), view.rank}));
     uint64_t limit = 0;
     switch (view.space) {
       case Space::kIo:
@@ -260,66 +173,6 @@ class Verifier {
     return std::move(status).annotate(what);
   }
 
-  // `want` are the types of the results.
-  static Status check_micro(const MicroProgram& program, std::span<const Dtype> inputs,
-                            std::span<const Dtype> want, int rank, std::string_view what) {
-    Status status = check_micro_ops(program, inputs, rank);
-    if (status.ok() && program.results.size() != want.size()) {
-      status =
-          invalid(format("{} results where {} are expected", program.results.size(), want.size()));
-    }
-    for (size_t i = 0; status.ok() && i < want.size(); ++i) {
-      const uint16_t reg = program.results[i];
-      if (reg >= inputs.size() + program.ops.size()) {
-        status = invalid(
-            format("result {} is register {} of {}", i, reg, inputs.size() + program.ops.size()));
-      } else if (type_of(program, inputs, reg) != want[i]) {
-        status = invalid(format("result {} is {} where {} is expected", i,
-                                dtype_name(type_of(program, inputs, reg)), dtype_name(want[i])));
-      }
-    }
-    return std::move(status).annotate(what);
-  }
-
-  static Dtype type_of(const MicroProgram& program, std::span<const Dtype> inputs, size_t reg) {
-    return reg < inputs.size() ? inputs[reg] : program.ops[reg - inputs.size()].type;
-  }
-
-  static Status check_micro_ops(const MicroProgram& program, std::span<const Dtype> inputs,
-                                int rank) {
-    if (program.ops.size() > kMaxMicroOps) {
-      return invalid(format("{} micro-ops where {} are allowed", program.ops.size(), kMaxMicroOps));
-    }
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      const MicroOp& op = program.ops[i];
-      const ScalarOpInfo& info = scalar_op_info(op.op);
-      std::array<Dtype, 3> types{};
-      for (int k = 0; k < info.arity; ++k) {
-        if (op.operands[k] >= inputs.size() + i) {
-          return invalid(format("micro-op {} ({}) reads register {}, which is not defined yet", i,
-                                info.name, op.operands[k]));
-        }
-        types[k] = type_of(program, inputs, op.operands[k]);
-      }
-      if (!scalar_op_typed(op.op, {types.data(), info.arity}, op.type)) {
-        return invalid(format("micro-op {} ({}) does not take {} to give {}", i, info.name,
-                              info.arity == 0 ? "nothing" : dtype_name(types[info.arity - 1]),
-                              dtype_name(op.type)));
-      }
-      if (op.op == ScalarOp::kIota && op.immediate >= static_cast<uint64_t>(rank)) {
-        return invalid(
-            format("micro-op {} counts along dimension {} of {}", i, op.immediate, rank));
-      }
-      const uint64_t exponent = op.immediate & 0xff;
-      if (op.op == ScalarOp::kReducePrecision &&
-          (exponent < 1 || exponent > 8 || (op.immediate >> 8) > 23)) {
-        return invalid(format("micro-op {} reduces precision to {} exponent and {} mantissa bits",
-                              i, exponent, op.immediate >> 8));
-      }
-    }
-    return ok_status();
-  }
-
   static std::vector<Dtype> types_of(std::span<const View> views) {
     std::vector<Dtype> types;
     types.reserve(views.size());
@@ -340,17 +193,17 @@ class Verifier {
   Status check(const Eltwise& op, size_t) const {
     ONRT_RETURN_IF_ERROR(check_counts(op.inputs.size(), op.outputs.size()));
     const std::span<const int64_t> dims(op.domain.dims.data(), op.domain.rank);
-    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(verify_dims(dims));
     ONRT_RETURN_IF_ERROR(check_views(op.inputs, dims, Access::kRead, "input"));
     ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
-    return check_micro(op.program, types_of(op.inputs), types_of(op.outputs), op.domain.rank,
-                       "micro-program");
+    return verify_micro(op.program, types_of(op.inputs), types_of(op.outputs), op.domain.rank,
+                        "micro-program");
   }
 
   Status check(const Reduce& op, size_t) const {
     ONRT_RETURN_IF_ERROR(check_counts(op.inputs.size(), op.outputs.size()));
     const std::span<const int64_t> dims(op.domain.dims.data(), op.domain.rank);
-    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(verify_dims(dims));
     if (op.reduced > op.domain.rank) {
       return invalid(format("{} reduced dimensions of {}", op.reduced, op.domain.rank));
     }
@@ -375,18 +228,18 @@ class Verifier {
       }
     }
     ONRT_RETURN_IF_ERROR(
-        check_micro(op.prologue, types_of(op.inputs), accumulators, op.domain.rank, "prologue"));
+        verify_micro(op.prologue, types_of(op.inputs), accumulators, op.domain.rank, "prologue"));
     if (!op.general.results.empty()) {
       std::vector<Dtype> pairs = accumulators;
       pairs.insert(pairs.end(), accumulators.begin(), accumulators.end());
-      ONRT_RETURN_IF_ERROR(check_micro(op.general, pairs, accumulators, 0, "combiner"));
+      ONRT_RETURN_IF_ERROR(verify_micro(op.general, pairs, accumulators, 0, "combiner"));
     }
     std::vector<Dtype> epilogue = accumulators;
     for (const View& view : op.epilogue_inputs) {
       epilogue.push_back(view.dtype);
     }
-    return check_micro(op.epilogue, epilogue, types_of(op.outputs), static_cast<int>(kept.size()),
-                       "epilogue");
+    return verify_micro(op.epilogue, epilogue, types_of(op.outputs), static_cast<int>(kept.size()),
+                        "epilogue");
   }
 
   Status check(const Gemm& op, size_t) const {
@@ -410,14 +263,14 @@ class Verifier {
     Extents out{static_cast<uint8_t>(rank), op.lhs.dims};
     out.dims[rank - 1] = op.rhs.dims[rank - 1];
     const std::span<const int64_t> dims(out.dims.data(), out.rank);
-    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(verify_dims(dims));
     ONRT_RETURN_IF_ERROR(check_views(op.epilogue_inputs, dims, Access::kRead, "epilogue input"));
     ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
     std::vector<Dtype> types = {op.type};
     for (const View& view : op.epilogue_inputs) {
       types.push_back(view.dtype);
     }
-    return check_micro(op.epilogue, types, types_of(op.outputs), rank, "epilogue");
+    return verify_micro(op.epilogue, types, types_of(op.outputs), rank, "epilogue");
   }
 
   // Coordinates along an axis stay below 2^62.
@@ -470,14 +323,14 @@ class Verifier {
                             dtype_name(op.kernel.dtype), dtype_name(op.type)));
     }
     const std::span<const int64_t> dims(op.outputs[0].dims.data(), op.outputs[0].rank);
-    ONRT_RETURN_IF_ERROR(check_dims(dims));
+    ONRT_RETURN_IF_ERROR(verify_dims(dims));
     ONRT_RETURN_IF_ERROR(check_views(op.epilogue_inputs, dims, Access::kRead, "epilogue input"));
     ONRT_RETURN_IF_ERROR(check_views(op.outputs, dims, Access::kWrite, "output"));
     std::vector<Dtype> types = {op.type};
     for (const View& view : op.epilogue_inputs) {
       types.push_back(view.dtype);
     }
-    return check_micro(op.epilogue, types, types_of(op.outputs), op.outputs[0].rank, "epilogue");
+    return verify_micro(op.epilogue, types, types_of(op.outputs), op.outputs[0].rank, "epilogue");
   }
 
   Status check(const Linalg& op, size_t) const {
@@ -553,7 +406,7 @@ class Verifier {
     const std::vector<Dtype> types = types_of(op.outputs);
     std::vector<Dtype> pairs = types;
     pairs.insert(pairs.end(), types.begin(), types.end());
-    return check_micro(op.combiner, pairs, types, 0, "combiner");
+    return verify_micro(op.combiner, pairs, types, 0, "combiner");
   }
 
   Status check_starts(std::span<const View> starts, int rank) const {
@@ -672,7 +525,7 @@ class Verifier {
       pairs.insert(pairs.end(), 2, view.dtype);
     }
     constexpr Dtype kResult[] = {Dtype::kPred};
-    return check_micro(op.comparator, pairs, kResult, 0, "comparator");
+    return verify_micro(op.comparator, pairs, kResult, 0, "comparator");
   }
 
   Status check(const ReduceWindow& op, size_t) const {
@@ -688,7 +541,7 @@ class Verifier {
     const std::vector<Dtype> types = types_of(op.inputs);
     std::vector<Dtype> pairs = types;
     pairs.insert(pairs.end(), types.begin(), types.end());
-    return check_micro(op.general, pairs, types, 0, "combiner");
+    return verify_micro(op.general, pairs, types, 0, "combiner");
   }
 
   Status check(const SelectScatter& op, size_t) const {
@@ -699,8 +552,8 @@ class Verifier {
     ONRT_RETURN_IF_ERROR(verify_select_scatter(op));
     const Dtype pair[] = {op.operand.dtype, op.operand.dtype};
     constexpr Dtype kSelected[] = {Dtype::kPred};
-    ONRT_RETURN_IF_ERROR(check_micro(op.select, pair, kSelected, 0, "select"));
-    return check_micro(op.scatter, pair, std::span(pair).first(1), 0, "scatter");
+    ONRT_RETURN_IF_ERROR(verify_micro(op.select, pair, kSelected, 0, "select"));
+    return verify_micro(op.scatter, pair, std::span(pair).first(1), 0, "scatter");
   }
 
   const Program& program_;

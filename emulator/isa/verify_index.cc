@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emulator/isa/verify_index.h"
-
 #include <algorithm>
 #include <span>
 
+#include "emulator/isa/verify_parts.h"
 #include "runtime/base/format.h"
 
 namespace onrt::ncx {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "emulator/isa/verify_index.h"
+#include "emulator/isa/verify_parts.h"
 #include "runtime/base/format.h"
 
 namespace onrt::ncx {
