@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter against testdata/values.txt: small programs with the results of JAX's CPU backend
-// and numpy (testdata/make_values.py).
+// and numpy (testdata/make_values/).
 #include "compiler/reference/interpreter.h"
 
 #include <gtest/gtest.h>
