@@ -24,4 +24,22 @@ Reg Micro::add_op(const Op& op) {
   return {Reg::List::kOp, static_cast<uint16_t>(ops.size() - 1)};
 }
 
+void Needed::mark(Reg reg) {
+  if (reg.list == Reg::List::kOp) {
+    ops[reg.index] = true;
+  } else if (reg.list == Reg::List::kInput) {
+    inputs[reg.index] = true;
+  }
+}
+
+void Needed::close(const Micro& micro) {
+  for (size_t i = micro.ops.size(); i-- > 0;) {
+    if (ops[i]) {
+      for (const Reg operand : micro.ops[i].operands) {
+        mark(operand);
+      }
+    }
+  }
+}
+
 }  // namespace onrt::lowering

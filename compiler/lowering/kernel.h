@@ -55,6 +55,18 @@ struct Micro {
   Reg add_op(const Op& op);  // equal constants and iotas are shared
 };
 
+// Operations and inputs of a micro-program that its results need, by their places.
+struct Needed {
+  explicit Needed(const Micro& micro) : ops(micro.ops.size()), inputs(micro.inputs.size()) {}
+
+  void mark(Reg reg);
+  // What the marked operations read.
+  void close(const Micro& micro);
+
+  std::vector<bool> ops;
+  std::vector<bool> inputs;
+};
+
 enum class KernelKind : uint8_t {
   kNothing,  // merged into another kernel, or its results are not needed
   kEltwise,

@@ -187,25 +187,11 @@ class OutputPlacer {
 
 // Leaves only what the outputs need, and gives registers their final order.
 void prune(Micro& micro) {
-  std::vector<bool> op_used(micro.ops.size(), false);
-  std::vector<bool> input_used(micro.inputs.size(), false);
-  const auto use = [&](Reg reg) {
-    if (reg.list == Reg::List::kOp) {
-      op_used[reg.index] = true;
-    } else if (reg.list == Reg::List::kInput) {
-      input_used[reg.index] = true;
-    }
-  };
+  Needed needed(micro);
   for (const Micro::Output& output : micro.outputs) {
-    use(output.reg);
+    needed.mark(output.reg);
   }
-  for (size_t i = micro.ops.size(); i-- > 0;) {
-    if (op_used[i]) {
-      for (const Reg operand : micro.ops[i].operands) {
-        use(operand);
-      }
-    }
-  }
+  needed.close(micro);
   std::vector<uint16_t> new_op(micro.ops.size());
   std::vector<uint16_t> new_input(micro.inputs.size());
   const auto renumber = [&](Reg& reg) {
@@ -217,7 +203,7 @@ void prune(Micro& micro) {
   };
   size_t kept = 0;
   for (size_t i = 0; i < micro.inputs.size(); ++i) {
-    if (input_used[i]) {
+    if (needed.inputs[i]) {
       new_input[i] = static_cast<uint16_t>(kept);
       micro.inputs[kept++] = micro.inputs[i];
     }
@@ -225,7 +211,7 @@ void prune(Micro& micro) {
   micro.inputs.resize(kept);
   kept = 0;
   for (size_t i = 0; i < micro.ops.size(); ++i) {
-    if (op_used[i]) {
+    if (needed.ops[i]) {
       new_op[i] = static_cast<uint16_t>(kept);
       micro.ops[kept] = micro.ops[i];
       for (Reg& operand : micro.ops[kept].operands) {

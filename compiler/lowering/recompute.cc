@@ -87,32 +87,20 @@ struct Expression {
 };
 
 Expression expression_of(const Micro& micro, Reg result) {
-  std::vector<bool> op_used(micro.ops.size(), false);
-  std::vector<bool> input_used(micro.inputs.size(), false);
-  const auto use = [&](Reg reg) {
-    if (reg.list == Reg::List::kOp) {
-      op_used[reg.index] = true;
-    } else if (reg.list == Reg::List::kInput) {
-      input_used[reg.index] = true;
-    }
-  };
-  use(result);
-  for (size_t i = micro.ops.size(); i-- > 0;) {
-    if (op_used[i]) {
-      std::ranges::for_each(micro.ops[i].operands, use);
-    }
-  }
+  Needed needed(micro);
+  needed.mark(result);
+  needed.close(micro);
   Expression made;
-  for (size_t i = 0; i < op_used.size(); ++i) {
-    if (op_used[i]) {
+  for (size_t i = 0; i < needed.ops.size(); ++i) {
+    if (needed.ops[i]) {
       made.ops.push_back(static_cast<uint16_t>(i));
       const ncx::ScalarOp op = micro.ops[i].op;
       made.cost += is_leaf(op) ? 0 : 1;
       made.cheap = made.cheap && (is_leaf(op) || is_cheap(op));
     }
   }
-  for (size_t i = 0; i < input_used.size(); ++i) {
-    if (input_used[i]) {
+  for (size_t i = 0; i < needed.inputs.size(); ++i) {
+    if (needed.inputs[i]) {
       made.inputs.push_back(static_cast<uint16_t>(i));
     }
   }

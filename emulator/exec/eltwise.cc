@@ -103,9 +103,7 @@ class EltwiseExecutor final : public Executor {
       return false;
     }
     void* pointers[kMaxLocations];
-    for (size_t i = 0; i < plan_.locations(); ++i) {
-      pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
-    }
+    place_buffers(plan_, arena, pointers);
     auto* positions =
         reinterpret_cast<int64_t*>(arena + static_cast<size_t>(plan_.buffers) * kBufferStride);
     std::byte* bases[ncx::kMaxMicroInputs + ncx::kMaxOutputs];

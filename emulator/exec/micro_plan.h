@@ -3,6 +3,7 @@
 // few buffers. Made at load; shared by all executors that run micro-programs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -82,6 +83,14 @@ inline void place_constants(const MicroPlan& plan, void** pointers, size_t n) {
     } else {
       fill.kernel(pointers[fill.location], nullptr, nullptr, nullptr, n, fill.value);
     }
+  }
+}
+
+// The table's entries: buffers, kBufferStride apart, from `buffers` on. External locations get the
+// first until their owner sets them.
+inline void place_buffers(const MicroPlan& plan, std::byte* buffers, void** pointers) {
+  for (size_t i = 0; i < plan.locations(); ++i) {
+    pointers[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
   }
 }
 

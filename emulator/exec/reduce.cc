@@ -351,8 +351,8 @@ class ReduceExecutor::Worker {
   }
 
  private:
-  void* buffer(int index) const { return arena_ + static_cast<size_t>(index) * kBufferStride; }
-  int64_t* positions() const { return static_cast<int64_t*>(buffer(r_.positions_)); }
+  std::byte* buffer(int index) const { return arena_ + static_cast<size_t>(index) * kBufferStride; }
+  int64_t* positions() const { return reinterpret_cast<int64_t*>(buffer(r_.positions_)); }
   int64_t register_width(size_t a) const { return register_bytes(r_.class_of(a)); }
 
   uint64_t load_immediate(const View& view) const {
@@ -362,9 +362,7 @@ class ReduceExecutor::Worker {
   }
 
   void point(const MicroPlan& plan, int first_buffer, void** pointers) const {
-    for (size_t i = 0; i < plan.locations(); ++i) {
-      pointers[i] = buffer(first_buffer + std::max(plan.buffer[i], 0));
-    }
+    place_buffers(plan, buffer(first_buffer), pointers);
     place_constants(plan, pointers, static_cast<size_t>(kBlock));
   }
 

@@ -102,9 +102,7 @@ class ScatterExecutor final : public Executor {
       return false;
     }
     void* pointers[kMaxLocations];
-    for (size_t i = 0; i < plan_.locations(); ++i) {
-      pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
-    }
+    place_buffers(plan_, arena, pointers);
     place_constants(plan_, pointers, static_cast<size_t>(kBlock));
     const IndexShape& shape = shapes_[0];
     const std::byte* indices = context.at(op_.indices);

@@ -135,9 +135,7 @@ class SelectScatterExecutor final : public Executor {
 
    private:
     static void point(const MicroPlan& plan, std::byte* buffers, void** pointers) {
-      for (size_t i = 0; i < plan.locations(); ++i) {
-        pointers[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
-      }
+      place_buffers(plan, buffers, pointers);
       place_constants(plan, pointers, static_cast<size_t>(kBlock));
     }
 

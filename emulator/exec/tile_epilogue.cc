@@ -51,9 +51,7 @@ bool TileEpilogue::run(const ExecContext& context, const Tile& tile) const {
     return false;
   }
   void* pointers[kMaxLocations];
-  for (size_t i = 0; i < plan_.locations(); ++i) {
-    pointers[i] = arena + static_cast<size_t>(std::max(plan_.buffer[i], 0)) * kBufferStride;
-  }
+  place_buffers(plan_, arena, pointers);
   place_constants(plan_, pointers, static_cast<size_t>(kBlock));
   std::byte* dense = arena + static_cast<size_t>(plan_.buffers) * kBufferStride;
   const int64_t columns = std::min(tile.columns, kBlock);

@@ -31,9 +31,7 @@ WindowCombiner::WindowCombiner(const ncx::ReduceWindow& op, const KernelTable& k
 
 CombinerRun::CombinerRun(const WindowCombiner& combiner, std::byte* buffers) : c_(combiner) {
   const MicroPlan& plan = combiner.plan_;
-  for (size_t i = 0; i < plan.locations(); ++i) {
-    pointers_[i] = buffers + static_cast<size_t>(std::max(plan.buffer[i], 0)) * kBufferStride;
-  }
+  place_buffers(plan, buffers, pointers_);
   place_constants(plan, pointers_, static_cast<size_t>(kBlock));
   for (size_t i = 0; i < combiner.arrays(); ++i) {
     spare_[i] = buffers + (static_cast<size_t>(plan.buffers) + i) * kBufferStride;
