@@ -25,7 +25,6 @@ using ::testing::ElementsAre;
 using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::in_child;
-using ::testing::IsEmpty;
 using testing::start_child;
 using testing::TestMachine;
 using testing::wait_child;

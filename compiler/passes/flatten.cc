@@ -36,6 +36,7 @@ class Flattener {
   Result<Flat> run() {
     ONRT_RETURN_IF_ERROR(add_parameters());
     std::vector<std::vector<Ref>> arguments;
+    arguments.reserve(flat_.parameters_.size());
     for (const Ref parameter : flat_.parameters_) {
       arguments.push_back({parameter});
     }
@@ -406,6 +407,7 @@ class Flattener {
     node.origin = value;
     node.attributes = instruction.attributes;
     std::vector<Ref> refs;
+    refs.reserve(operands.size());
     for (const Values& each : operands) {
       refs.push_back(each[0]);
     }

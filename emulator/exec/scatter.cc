@@ -14,8 +14,6 @@
 namespace onrt {
 namespace {
 
-using ncx::View;
-
 constexpr size_t kMaxLocations = 2 * ncx::kMaxOutputs + 2 * ncx::kMaxMicroOps;
 
 int64_t dot(const int64_t* index, std::span<const int64_t> strides) {
