@@ -8,8 +8,9 @@ usage: bench/torch_eager.py [--rounds N] [--only NAME,...] [--cpus 1,2] [--json]
 Operations: microseconds of one call from Python on one element: until 900 are queued, until 1,000
 are done, and one after the other with a wait each. Steps: milliseconds of forward, backward and
 AdamW of a Llama (width 256, 4 layers, 4 x 128 tokens), a residual convolution net (8 pictures of
-32 x 32) and an MLP (512-1024-1024-10, 64 rows). Both sides in turns in one process that may use as
-many processors as --cpus says (one run each), with as many threads; figures are medians of the
+32 x 32) and an MLP (512-1024-1024-10, 64 rows); launches and compiled programs of a step as
+neuron-monitor reads them from libnrt's counters. Both sides in turns in one process that may use
+as many processors as --cpus says (one run each), with as many threads; figures are medians of the
 rounds.
 """
 
@@ -183,6 +184,19 @@ def measure_operations(rounds: int, only: set[str], tag: str) -> list[Row]:
     return rows
 
 
+def observed() -> tuple[set[int], int]:
+    """This process's loaded programs and its executions, read from outside by neuron-monitor."""
+    monitor = subprocess.Popen([_STAGE / "bin" / "neuron-monitor"], stdout=subprocess.PIPE)
+    with monitor:
+        assert monitor.stdout is not None
+        line = monitor.stdout.readline()
+        monitor.terminate()
+    runtimes = json.loads(line)["neuron_runtime_data"]
+    [report] = [r["report"] for r in runtimes if r["pid"] == os.getpid()]
+    models = {model["model_id"] for model in report["memory_used"]["loaded_models"]}
+    return models, report["execution_stats"]["execution_summary"]["completed"]
+
+
 def measure_steps(rounds: int, only: set[str], tag: str) -> list[Row]:
     rows = []
     for name in ("llama", "resnet", "mlp"):
@@ -193,15 +207,15 @@ def measure_steps(rounds: int, only: set[str], tag: str) -> list[Row]:
         for step in steps.values():
             step()
             step()
-        before = torch.neuron.counters()
+        models, before = observed()
         for _ in range(rounds):
             for side, step in steps.items():
                 start = time.perf_counter()
                 step()
                 times[side].append((time.perf_counter() - start) * 1e3)
-        after = torch.neuron.counters()
-        launches = (after["launches"] - before["launches"]) / rounds
-        compiled = after["programs"] - before["programs"]
+        later, after = observed()
+        launches = (after - before) / rounds
+        compiled = len(later - models)
         title = f"torch training step, {name}, {tag} ({launches:.0f} launches, {compiled} compiled)"
         rows.append(
             make_row(

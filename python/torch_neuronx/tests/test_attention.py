@@ -55,6 +55,17 @@ def test_causal_aligns_at_the_first_query(queries: int) -> None:
     same(lambda q, k, v: sdpa(q, k, v, is_causal=True), *qkv(queries=queries))
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys"), [(96, 96), (128, 128), (130, 70), (70, 200), (300, 300), (257, 1)]
+)
+def test_long_causal_attention_is_done_in_parts(queries: int, keys: int) -> None:
+    same(lambda q, k, v: sdpa(q, k, v, is_causal=True), *qkv(queries=queries, keys=keys))
+    same(
+        lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True),
+        *qkv(torch.bfloat16, queries=queries, keys=keys, shared=2),
+    )
+
+
 @pytest.mark.parametrize("shared", [1, 2, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_heads_that_share_keys(shared: int, dtype: torch.dtype) -> None:

@@ -73,7 +73,9 @@ def test_three_steps_equal_the_cpu(case: tuple[str, Any, dict[str, Any]]) -> Non
     ("make", "kwargs", "launches"),
     [
         (torch.optim.AdamW, {"fused": True}, 2),
-        (torch.optim.AdamW, {}, 8),
+        (torch.optim.AdamW, {}, 1),
+        (torch.optim.Adam, {"amsgrad": True, "weight_decay": 0.1}, 1),
+        (torch.optim.NAdam, {}, 20),
         (torch.optim.SGD, {"momentum": 0.9, "fused": True}, 1),
     ],
 )
@@ -93,6 +95,41 @@ def test_steps_compile_nothing_and_their_launches_do_not_grow_with_the_model(
         after = torch.neuron.counters()
         assert after["programs"] == before["programs"]
         assert after["launches"] - before["launches"] <= launches
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW])
+def test_parameters_of_different_ages_take_their_own_steps(make: Callable) -> None:
+    ends = []
+    for device in (DEVICE, "cpu"):
+        a, b = torch.ones(3).to(device), torch.full((2, 2), -1.0).to(device)
+        optimizer = make([a.requires_grad_()], lr=0.1)
+        for step in range(3):
+            a.grad = torch.full_like(a, 0.5 + step)
+            if step == 1:
+                optimizer.add_param_group({"params": [b.requires_grad_()]})
+                optimizer.param_groups[0]["params"].append(b)  # steps of one call differ
+                optimizer.param_groups.pop()
+            if step >= 1:
+                b.grad = torch.full_like(b, 2.0)
+            optimizer.step()
+        steps = [optimizer.state[p]["step"] for p in (a, b)]
+        assert [s.item() for s in steps] == [3, 2] and {s.device.type for s in steps} == {"cpu"}
+        ends.append((a.detach(), b.detach()))
+    close(*ends, rtol=1e-5, atol=1e-6)
+
+
+def test_groups_of_several_types_and_numbers_in_tensors_still_work() -> None:
+    ends = []
+    for device in (DEVICE, "cpu"):
+        a, b = torch.ones(3).to(device), torch.ones(4, dtype=torch.bfloat16).to(device)
+        for p in (a, b):
+            p.requires_grad_().grad = torch.full_like(p, 0.25)
+        optimizer = torch.optim.AdamW([a, b], lr=0.5)
+        optimizer.step()
+        ends.append((a.detach(), b.detach()))
+        with pytest.raises(ValueError, match="lr as a Tensor"):
+            torch.optim.AdamW([a], lr=torch.tensor(0.1), foreach=True).step()
+    close(*ends, rtol=1e-2, atol=1e-2)
 
 
 def lists(dtype: torch.dtype) -> tuple[list[torch.Tensor], ...]:

@@ -170,6 +170,11 @@ class Update {
   }
 
   size_t count() const { return call_.optional_tensors(0).size(); }
+  // A list of steps has one for each element, or one for all.
+  Value step(size_t list, size_t e) const {
+    const bool one = call_.optional_tensors(list).size() == 1;
+    return g_.reshape(get(list, one ? 0 : e), {});
+  }
   bool has(size_t list) const { return !call_.optional_tensors(list).empty(); }
   Value number(size_t i) const { return g_.reshape(call_.operand(g_, i, kF32), {}); }
   Value get(size_t list, size_t e) const {
@@ -208,21 +213,36 @@ class Update {
   std::optional<Value> skip_;  // a gradient was not finite: nothing changes
 };
 
+// Of what Adam does for all elements of a parameter, the numbers: x * kept - factor * first /
+// (sqrt(second) + eps), which is torch's formula with both bias corrections moved out of it.
+struct AdamStep {
+  Value factor;
+  Value eps;
+};
+
 // 1 - beta^step, without the difference of two numbers near 1.
 Value bias_correction(Graph& g, const Value& beta, const Value& step) {
   return g.neg(g.unary("exponential-minus-one", g.mul(step, g.log(beta))));
+}
+
+AdamStep adam_step(Graph& g, const Update& update, const Value& step) {
+  const Value root = g.sqrt(bias_correction(g, update.number(8), step));
+  const Value size = g.div(update.number(6), bias_correction(g, update.number(7), step));
+  return {g.mul(size, root), g.mul(update.number(10), root)};
 }
 
 // self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps; lr, beta1, beta2, weight_decay, eps,
 // amsgrad, maximize, grad_scale, found_inf. Decoupled: the weights decay by themselves (AdamW).
 std::vector<Value> adam(Graph& g, const Call& call, bool decoupled) {
   Update update(g, call, 5, 13);
-  const Value lr = update.number(6);
-  const Value beta1 = update.number(7);
-  const Value beta2 = update.number(8);
-  const Value decay = update.number(9);
-  const Value eps = update.number(10);
   const Value one = g.constant(kF32, 1);
+  const Value beta2 = update.number(8);
+  const Value new1 = g.sub(one, update.number(7));
+  const Value new2 = g.sub(one, beta2);
+  const Value decay = update.number(9);
+  const Value kept = g.sub(one, g.mul(update.number(6), decay));
+  const bool same_step = call.optional_tensors(5).size() == 1;
+  std::optional<AdamStep> numbers;
   for (size_t e = 0; e < update.count(); ++e) {
     Value x = update.get(0, e);
     if (x.count() == 0) {
@@ -230,24 +250,23 @@ std::vector<Value> adam(Graph& g, const Call& call, bool decoupled) {
     }
     Value grad = update.gradient(e, call.flag(12));
     if (decoupled) {
-      x = g.sub(x, g.mul(g.mul(lr, decay), x));
+      x = g.mul(x, kept);
     } else {
       grad = g.add(grad, g.mul(decay, x));
     }
-    const Value step = g.reshape(update.get(5, e), {});
+    if (!same_step || !numbers) {
+      numbers = adam_step(g, update, update.step(5, e));
+    }
     const Value mean = update.get(2, e);
-    const Value first = g.add(mean, g.mul(g.sub(one, beta1), g.sub(grad, mean)));
-    const Value second =
-        g.add(g.mul(beta2, update.get(3, e)), g.mul(g.mul(g.sub(one, beta2), grad), grad));
+    const Value first = g.add(mean, g.mul(new1, g.sub(grad, mean)));
+    const Value second = g.add(g.mul(beta2, update.get(3, e)), g.mul(g.mul(new2, grad), grad));
     Value bound = second;
     if (call.flag(11)) {
       bound = g.max(update.get(4, e), second);
       update.set(4, e, bound);
     }
-    const Value root = g.sqrt(bias_correction(g, beta2, step));
-    const Value size = g.div(lr, bias_correction(g, beta1, step));
-    const Value distance = g.add(g.div(g.sqrt(bound), root), eps);
-    update.set(0, e, g.sub(x, g.div(g.mul(size, first), distance)));
+    const Value distance = g.add(g.sqrt(bound), numbers->eps);
+    update.set(0, e, g.sub(x, g.div(g.mul(numbers->factor, first), distance)));
     update.set(2, e, first);
     update.set(3, e, second);
   }
@@ -287,7 +306,7 @@ std::vector<Value> adagrad(Graph& g, const Call& call) {
       continue;
     }
     const Value grad = g.add(update.gradient(e, call.flag(8)), g.mul(update.number(6), x));
-    const Value step = g.reshape(update.get(3, e), {});
+    const Value step = update.step(3, e);
     const Value lr = g.div(update.number(4), g.add(one, g.mul(g.sub(step, one), update.number(5))));
     const Value sum = g.add(update.get(2, e), g.mul(grad, grad));
     update.set(2, e, sum);

@@ -427,10 +427,10 @@ std::vector<Value> lerp(Graph& g, const Call& call) {
   const Value a = call.operand(g, 0, type);
   const Value b = call.operand(g, 1, type);
   const Value w = call.operand(g, 2, type);
-  const Value difference = g.sub(b, a);
-  const Value low = g.add(a, g.mul(w, difference));
-  const Value high = g.sub(b, g.mul(difference, g.sub(g.like(w, 1), w)));
-  return {g.select(g.compare("LT", g.unary("abs", w), g.like(w, 0.5)), low, high)};
+  // a + w (b - a), or b + (w - 1) (b - a): which of them is said by w alone, often one number.
+  const Value low = g.compare("LT", g.unary("abs", w), g.like(w, 0.5));
+  const Value factor = g.select(low, w, g.sub(w, g.like(w, 1)));
+  return {g.add(g.select(low, a, b), g.mul(factor, g.sub(b, a)))};
 }
 
 }  // namespace
