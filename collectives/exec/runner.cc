@@ -341,6 +341,15 @@ Status Runner::map_buffers() {
 }
 
 Result<bool> Runner::advance() {
+  auto done = go_on();
+  if (!done.ok() && done.status().code() == NRT_EXEC_HW_ERR_COLLECTIVES) {
+    return std::move(done).status().annotate(
+        format("{} #{}, step {}, chunk {}", describe(record_), calls_, wait_.step, window_));
+  }
+  return done;
+}
+
+Result<bool> Runner::go_on() {
   ONRT_RETURN_IF_ERROR(endpoint_.progress());
   if (stage_ == Stage::kEntry) {
     if (!all_arrived(0, entry_)) {
@@ -358,9 +367,17 @@ Result<bool> Runner::advance() {
     bool done = false;
     ONRT_RETURN_IF_ERROR(next_window(&done));
     if (done) {
-      ONRT_RETURN_IF_ERROR(endpoint_.flush());
-      stage_ = Stage::kIdle;
+      stage_ = Stage::kFlushing;
     }
+  }
+  if (stage_ == Stage::kFlushing) {
+    ONRT_ASSIGN_OR_RETURN(const bool flushed, endpoint_.flush());
+    if (!flushed) {
+      wait_.kind = static_cast<uint32_t>(WaitKind::kFlush);
+      wait_.rank = -1;
+      return false;
+    }
+    stage_ = Stage::kIdle;
   }
   return true;
 }
@@ -458,6 +475,9 @@ Status Runner::next_window(bool* done) {
 
 std::vector<int> Runner::behind() const {
   std::vector<int> ranks;
+  if (wait_.kind == static_cast<uint32_t>(WaitKind::kFlush)) {
+    return ranks;  // the transport knows, and says so itself
+  }
   if (wait_.kind == static_cast<uint32_t>(WaitKind::kSignal)) {
     ranks.push_back(wait_.rank);
     return ranks;

@@ -42,7 +42,7 @@ class Runner {
   int differing_rank() const { return differing_; }
 
  private:
-  enum class Stage : uint8_t { kIdle, kEntry, kRunning };
+  enum class Stage : uint8_t { kIdle, kEntry, kRunning, kFlushing };
   struct Channel {
     size_t next = 0;
     uint64_t barrier = 0;  // value that a barrier waits for; 0: not in one
@@ -63,6 +63,7 @@ class Runner {
   Status read_counts(Spec& spec);
   Status map_buffers();
   void set_maps();
+  Result<bool> go_on();
   Result<bool> run_channels();
   Result<bool> run_channel(uint32_t channel, bool* moved);
   Result<bool> synchronise(uint32_t channel, const Step& step);

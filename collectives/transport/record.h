@@ -29,7 +29,7 @@ struct CallRecord {
 };
 static_assert(std::is_trivially_copyable_v<CallRecord> && sizeof(CallRecord) == 64);
 
-enum class WaitKind : uint32_t { kNone = 0, kEntry, kBarrier, kSignal, kSend, kReceive };
+enum class WaitKind : uint32_t { kNone = 0, kEntry, kBarrier, kSignal, kSend, kReceive, kFlush };
 
 // What a rank that is not running waits for; for peers that look for the culprit.
 struct WaitRecord {

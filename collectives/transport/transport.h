@@ -4,8 +4,9 @@
 // that a network fits behind the same calls.
 //
 // shm       - ranks of one host (shm.h): load and store
-// loopback  - many ranks in one thread, in a seeded order (loopback.h): tests
-// fault     - decorates another one (fault.h): tests
+// loopback  - many ranks in one thread: messages, checked, in an order that a seed chooses; with
+//             faults on the way (fault.h), which are found and named (loopback.h): rehearsals,
+//             tests
 //
 // Nothing here blocks. An endpoint belongs to one thread at a time; ranks are places in the group.
 #pragma once
@@ -50,8 +51,9 @@ class Endpoint {
   // Counters (from, to, number) only grow. What came before is visible to whoever sees the growth.
   virtual Status signal(int to, uint32_t number, uint32_t amount) = 0;
   virtual uint64_t counter(int from, uint32_t number) = 0;
-  // Everything that was put or signalled has left; an error of an earlier call shows here at last.
-  virtual Status flush() = 0;
+  // True: everything that was put or signalled has come; false: not yet, progress() goes on. An
+  // error of an earlier call shows here at last.
+  virtual Result<bool> flush() = 0;
 
   // Barriers: a number per (rank, channel) that only grows.
   virtual uint64_t arrive(uint32_t channel) = 0;  // one more; returns it
