@@ -49,6 +49,23 @@ void copy_tile(std::byte* out, int64_t out_stride, const std::byte* in, int64_t 
   }
 }
 
+// Rows of a few vectors, which are copied in registers.
+void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
+  switch (bytes) {
+    case 16:
+      std::memmove(out, in, 16);
+      return;
+    case 32:
+      std::memmove(out, in, 32);
+      return;
+    case 64:
+      std::memmove(out, in, 64);
+      return;
+    default:
+      std::memmove(out, in, static_cast<size_t>(bytes));
+  }
+}
+
 // Calls f.template operator()<T>() with an unsigned type of `width` bytes.
 template <class F>
 void with_width(int64_t width, F f) {
@@ -81,6 +98,10 @@ class PieceCopy {
       return ok_status();
     }
     return for_units(context, units_, work_per_unit_, [&](int64_t first, int64_t last) {
+      if (mode_ != Mode::kTranspose && parts_ == 1) {
+        copy_rows(out, in, first, last);
+        return true;
+      }
       for (int64_t unit = first; unit < last; ++unit) {
         if (mode_ == Mode::kTranspose) {
           copy_one_tile(out, in, unit);
@@ -133,17 +154,48 @@ class PieceCopy {
     }
   }
 
+  // Whole rows, one after the other: finding each one's place by divisions costs more than a short
+  // row itself.
+  void copy_rows(std::byte* out, const std::byte* in, int64_t first, int64_t last) const {
+    int64_t offsets[2];
+    int64_t index[ncx::kMaxRank];
+    row_offsets(nest_, first, offsets);
+    int64_t rest = first;
+    for (int d = nest_.rank - 2; d >= 0; --d) {
+      index[d] = rest % nest_.dims[static_cast<size_t>(d)];
+      rest /= nest_.dims[static_cast<size_t>(d)];
+    }
+    for (int64_t row = first; row < last; ++row) {
+      copy_elements(out + offsets[1] * width_, in + offsets[0] * width_, nest_.inner());
+      for (int d = nest_.rank - 2; d >= 0; --d) {
+        const auto dim = static_cast<size_t>(d);
+        offsets[0] += nest_.strides[0][dim];
+        offsets[1] += nest_.strides[1][dim];
+        if (++index[d] < nest_.dims[dim]) {
+          break;
+        }
+        offsets[0] -= nest_.strides[0][dim] * nest_.dims[dim];
+        offsets[1] -= nest_.strides[1][dim] * nest_.dims[dim];
+        index[d] = 0;
+      }
+    }
+  }
+
   void copy_part_of_row(std::byte* out, const std::byte* in, int64_t unit) const {
     const int64_t row = unit / parts_;
     const int64_t column = unit % parts_ * kColumns;
-    const int64_t n = std::min(kColumns, nest_.inner() - column);
     int64_t offsets[2];
     row_offsets(nest_, row, offsets);
-    in += (offsets[0] + column * nest_.inner_stride(0)) * width_;
-    out += (offsets[1] + column * nest_.inner_stride(1)) * width_;
+    copy_elements(out + (offsets[1] + column * nest_.inner_stride(1)) * width_,
+                  in + (offsets[0] + column * nest_.inner_stride(0)) * width_,
+                  std::min(kColumns, nest_.inner() - column));
+  }
+
+  // n elements of a row.
+  void copy_elements(std::byte* out, const std::byte* in, int64_t n) const {
     switch (mode_) {
       case Mode::kRows:
-        std::memmove(out, in, static_cast<size_t>(n * width_));
+        copy_bytes(out, in, n * width_);
         return;
       case Mode::kFill:
         with_width(width_, [&]<class T>() { fill_row<T>(out, in, n); });

@@ -60,6 +60,18 @@ class GatherExecutor final : public Executor {
         return true;
       });
     }
+    if (window_.elements == 1 && line_.inner() >= kShortLine) {
+      return for_units(context, vectors_ / line_.inner(), work * line_.inner(),
+                       [&](int64_t first, int64_t last) {
+                         for (int64_t row = first; row < last; ++row) {
+                           int64_t at[3];
+                           row_offsets(line_, row, at);
+                           gather_elements(output + at[2] * width_, operand + at[1] * width_,
+                                           indices + at[0] * index_width(), 0, line_.inner());
+                         }
+                         return true;
+                       });
+    }
     return for_units(context, vectors_, work, [&](int64_t first, int64_t last) {
       IndexLoop batch(shape_.batch_dims, first);
       for (int64_t v = first; v < last; ++v, batch.advance()) {
@@ -74,6 +86,7 @@ class GatherExecutor final : public Executor {
   }
 
  private:
+  static constexpr int64_t kShortLine = 4;  // index vectors that are done one by one
   int64_t index_width() const { return dtype_bytes(indices_.dtype); }
 
   // Windows of one element, index vectors at even distances.

@@ -251,6 +251,35 @@ TEST(Gather, SingleElementsEqualTheDefinition) {
   }
 }
 
+// As torch.gather makes them: one index for each element, rows apart.
+TEST(Gather, SingleElementsOfRowsEqualTheDefinition) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 60; ++round) {
+    ProgramBuilder builder(random);
+    const Dtype dtype = builder.any_type();
+    Program program;
+    const int64_t rows = 1 + builder.below(40);
+    const int64_t length = 1 + builder.below(70);
+    const int64_t count = 1 + builder.below(50);
+    const int64_t whole[] = {rows, length};
+    const int64_t picked[] = {rows, count};
+    ncx::Gather op;
+    op.operand = builder.view(program, dtype, whole, ncx::SlotUsage::kInput);
+    op.indices = builder.view(program, builder.any_integer(), picked, ncx::SlotUsage::kInput);
+    op.output = builder.view(program, dtype, picked, ncx::SlotUsage::kOutput);
+    op.collapsed_slice_dims = {1};
+    op.start_index_map = {1};
+    op.operand_batching_dims = {0};
+    op.start_indices_batching_dims = {0};
+    op.index_vector_dim = 2;
+    op.slice_sizes = {1, 1};
+    program.blocks.emplace_back().instructions.push_back({op});
+    Memory memory = random_memory(program, random);
+    randomise_indices(memory.io[1], op.indices.dtype, random);
+    ASSERT_EQ(testing::compare_with_oracle(program, memory), "") << "round " << round;
+  }
+}
+
 // Windows of one element take a path of their own (element_scatter.h).
 TEST(Scatter, SingleElementsAreCombinedInOrder) {
   std::mt19937 random(15);

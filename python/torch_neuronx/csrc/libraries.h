@@ -58,6 +58,7 @@ class OutOfMemory : public Error {
   X(nrtcc_print)               \
   X(nrtcc_free)                \
   X(nrtcc_cache_open)          \
+  X(nrtcc_cache_problem)       \
   X(nrtcc_compile_cached)
 
 #define TNX_MEMBER(name) decltype(&::name) name = nullptr;

@@ -34,6 +34,13 @@ nrtcc_cache_t* compile_cache() {
     if (compiler().nrtcc_cache_open(&options, &opened) != NRTCC_OK) {
       throw Error(compiler().nrtcc_last_error());
     }
+    char* problem = nullptr;
+    if (folder != nullptr && compiler().nrtcc_cache_problem(opened, &problem) == NRTCC_OK) {
+      if (*problem != '\0') {
+        std::fprintf(stderr, "opennrt: compiled programs are not kept on disk: %s\n", problem);
+      }
+      compiler().nrtcc_free(problem);
+    }
     return opened;
   }();
   return cache;

@@ -63,6 +63,16 @@ std::optional<Box> box_of(const Layout& layout) {
   return box;
 }
 
+// Where in the box the view begins that is `start` elements into it.
+Dims corner_of(const Box& box, int64_t start) {
+  Dims corner(box.dims.size(), 0);
+  for (size_t d = box.dims.size(); d-- > 1 && start > 0;) {
+    corner[d] = start % box.dims[d];
+    start /= box.dims[d];
+  }
+  return corner;
+}
+
 // From the order of dimensions in memory to the view's: sizes of 1 come in again.
 Value from_memory_order(Graph& g, const Value& x, const Dims& order, const Dims& sizes) {
   Dims back(order.size());
@@ -161,10 +171,30 @@ int64_t wanted_length(const Layout& layout) {
   return box ? box->count : span_of(layout);
 }
 
-Value read_view(Graph& g, const Value& flat, const Layout& layout) {
+int64_t row_start(const Layout& layout, int64_t offset) {
+  const auto box = box_of(layout);
+  if (!box || box->order.empty()) {
+    return 0;
+  }
+  const int64_t start = offset % layout.strides[static_cast<size_t>(box->order[0])];
+  const Dims corner = corner_of(*box, start);
+  for (size_t d = 1; d < corner.size(); ++d) {
+    if (corner[d] + box->part[d] > box->dims[d]) {
+      return 0;
+    }
+  }
+  return start;
+}
+
+Value read_view(Graph& g, const Value& flat, const Layout& layout, int64_t start) {
   if (const auto box = box_of(layout)) {
     const Value whole = g.reshape(padded(g, flat, box->count), box->dims);
-    const Value part = g.slice(whole, Dims(box->dims.size(), 0), box->part);
+    const Dims corner = corner_of(*box, start);
+    Dims end = box->part;
+    for (size_t d = 0; d < end.size(); ++d) {
+      end[d] += corner[d];
+    }
+    const Value part = g.slice(whole, corner, end);
     Dims dims = box->part;
     dims.pop_back();
     return from_memory_order(g, g.reshape(part, dims), box->order, layout.sizes);
@@ -180,13 +210,14 @@ Value flatten(Graph& g, const Value& value, const Layout& layout) {
   return g.reshape(to_memory_order(g, value, memory_order(layout)), {value.count()});
 }
 
-Value write_view(Graph& g, const Value& flat, const Value& value, const Layout& layout) {
+Value write_view(Graph& g, const Value& flat, const Value& value, const Layout& layout,
+                 int64_t start) {
   if (is_stretched(layout)) {  // filled: the elements of one place are the same
     Layout once = layout;
     for (size_t d = 0; d < once.sizes.size(); ++d) {
       once.sizes[d] = once.strides[d] == 0 ? 1 : once.sizes[d];
     }
-    return write_view(g, flat, g.slice(value, Dims(once.sizes.size(), 0), once.sizes), once);
+    return write_view(g, flat, g.slice(value, Dims(once.sizes.size(), 0), once.sizes), once, start);
   }
   if (const auto box = box_of(layout)) {
     Value part = to_memory_order(g, value, box->order);
@@ -199,8 +230,11 @@ Value write_view(Graph& g, const Value& flat, const Value& value, const Layout& 
       return g.concat({whole, g.narrow(flat, 0, box->count, flat.dims[0] - box->count)}, 0);
     }
     const Value whole = g.reshape(padded(g, flat, box->count), box->dims);
-    const Value zero = g.integer(kS32, 0);
-    const Value written = g.dynamic_update(whole, part, std::vector<Value>(box->dims.size(), zero));
+    std::vector<Value> corner;
+    for (const int64_t at : corner_of(*box, start)) {
+      corner.push_back(g.integer(kS32, at));
+    }
+    const Value written = g.dynamic_update(whole, part, corner);
     Value out = g.reshape(written, {box->count});
     if (flat.dims[0] <= box->count) {
       return padded(g, out, flat.dims[0]);

@@ -335,3 +335,40 @@ def test_infinities_win_over_nans_in_hypot() -> None:
     for function, other in ((torch.hypot, b), (torch.heaviside, torch.tensor([1.0]))):
         got = function(a.to(DEVICE), other.to(DEVICE)).cpu()
         torch.testing.assert_close(got, function(a, other), equal_nan=True)
+
+
+# Parts of rows: what is read and written begins in the middle of a row.
+ROW_PARTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "second half": lambda x: x[..., 6:],
+    "second half, transposed": lambda x: x[..., 6:].transpose(0, 1),
+    "one of three": lambda x: x.view(4, 5, 3, 4)[:, :, 2],
+    "middle": lambda x: x[:, 1:3, 3:7],
+    "last column": lambda x: x[..., -1],
+    "every second of the end": lambda x: x[..., 5::2],
+    "last row": lambda x: x[3:, 4:, 6:],
+    "wraps round": lambda x: x.as_strided((4, 3), (60, 12), 59 - 24),
+}
+
+
+@pytest.mark.parametrize("part", ROW_PARTS.values(), ids=ROW_PARTS.keys())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_parts_of_rows_are_read_and_written(part: Callable, dtype: torch.dtype) -> None:
+    cpu = torch.arange(240).reshape(4, 5, 12).to(dtype)
+    device = cpu.to(DEVICE)
+    assert torch.equal((part(device) + 1).cpu(), part(cpu) + 1)
+    assert torch.equal(part(device).contiguous().cpu(), part(cpu).contiguous())
+    for x in (cpu, device):
+        part(x).mul_(2)
+        part(x).copy_(part(x) + 1)
+        part(x)[0].fill_(7)
+    assert torch.equal(device.cpu(), cpu)
+
+
+def test_lists_of_views_between_each_others_elements_are_all_written() -> None:
+    for x in (cpu := torch.zeros(4, 32), device := torch.zeros(4, 32, device=DEVICE)):
+        halves = [x[:, :16], x[:, 16:]]
+        torch._foreach_add_(halves, 1.0)
+        torch._foreach_mul_(halves, [2.0, 3.0])
+        torch._foreach_add_(halves, [x[:, 16:] + 1, x[:, :16] + 2])
+        torch._foreach_copy_([x[:, ::2], x[:, 1::2]], [x[:, 1::2] * 1, x[:, ::2] * 1])
+    assert torch.equal(device.cpu(), cpu)

@@ -152,6 +152,19 @@ int64_t byte_offset(const at::Tensor& tensor) {
   return tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
 }
 
+Flat flat_of(const at::Tensor& tensor, const Layout& layout) {
+  const int64_t offset = tensor.storage_offset();
+  const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
+  const int64_t wanted = wanted_length(layout);
+  if (wanted > stored - offset) {  // whole rows may lie in front
+    const int64_t start = row_start(layout, offset);
+    if (start > 0 && wanted <= stored - offset + start) {
+      return {start, wanted};
+    }
+  }
+  return {0, std::min(wanted, stored - offset)};
+}
+
 at::Tensor empty_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     c10::ScalarType type) {
   const auto make = [&] {

@@ -112,7 +112,7 @@ class Kernel final : public c10::OperatorKernel {
       fall_back(op, stack, plan->unsupported);
       return;
     }
-    translated([&] { launch(*plan, op.schema(), stack, call); });
+    translated([&] { launch(*plan, op, stack, call); });
     native_.fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -156,12 +156,13 @@ class Kernel final : public c10::OperatorKernel {
   }
 
   // Memory that is read under another view than it is written is copied first, where torch allows
-  // it: running statistics, and views that interleave.
-  void part_overlaps(const Plan& plan, Parsed& parsed) const {
+  // it: running statistics, and views that interleave. Gives false if two that are written do.
+  bool part_overlaps(const Plan& plan, Parsed& parsed) const {
     const auto bytes_in = [](const Input& input) {
-      const int64_t begin = byte_offset(input.tensor);
+      const int64_t begin = input.begin();
       return std::pair(begin, begin + input.length * bytes_of(input.type));
     };
+    bool apart = true;
     for (const Plan::Out& out : plan.outs) {
       if (out.written < 0) {
         continue;
@@ -173,6 +174,13 @@ class Kernel final : public c10::OperatorKernel {
         const auto [begin, end] = bytes_in(input);
         const bool copied = input.tensor.storage().unsafeGetStorageImpl() != input.storage;
         if (n != target && !copied && begin < to && from < end) {
+          const auto is_written = [&](const Plan::Out& other) {
+            return other.written == static_cast<int>(n);
+          };
+          if (std::any_of(plan.outs.begin(), plan.outs.end(), is_written)) {
+            apart = false;
+            return true;
+          }
           if (row_.writes.empty()) {
             at::assert_no_partial_overlap(parsed.inputs[target].tensor, input.tensor);
           }
@@ -181,6 +189,7 @@ class Kernel final : public c10::OperatorKernel {
         return false;
       });
     }
+    return apart;
   }
 
   // The same bytes elsewhere: the program's key doesn't change.
@@ -190,9 +199,10 @@ class Kernel final : public c10::OperatorKernel {
     tnx::copy(block_of(input.tensor), begin, block_of(elsewhere), 0, bytes);
     parsed.held.push_back(elsewhere);
     input.tensor = elsewhere;
+    input.start = 0;
   }
 
-  void launch(Plan& plan, const c10::FunctionSchema& schema, Stack* stack, CallState& call) const {
+  void launch(Plan& plan, const c10::OperatorHandle& op, Stack* stack, CallState& call) const {
     const bool makes_results = !row_.writes.empty() || signature_.written.empty();
     for (const Plan::Out& out : plan.outs) {
       if (out.written >= 0) {
@@ -204,18 +214,55 @@ class Kernel final : public c10::OperatorKernel {
       }
     }
     if (plan.program != nullptr) {
-      if (call.parsed.inputs.size() > 1) {
-        part_overlaps(plan, call.parsed);
+      if (call.parsed.inputs.size() > 1 && !part_overlaps(plan, call.parsed)) {
+        run_apart(op, stack);
+        return;
       }
       run(plan, call);
     }
-    push_results(plan, schema, stack, call);
+    push_results(plan, op.schema(), stack, call);
+  }
+
+  // For written views that lie between each other's elements: each is written in memory of its own,
+  // and copied back.
+  void run_apart(const c10::OperatorHandle& op, Stack* stack) const {
+    const size_t n = op.schema().arguments().size();
+    const Stack given(stack->end() - static_cast<std::ptrdiff_t>(n), stack->end());
+    Stack call = given;
+    std::vector<std::pair<at::Tensor, at::Tensor>> written;
+    const auto elsewhere = [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || tensor.device().type() != kDevice) {
+        return tensor;
+      }
+      return written.emplace_back(tensor, tensor.clone(at::MemoryFormat::Contiguous)).second;
+    };
+    std::vector<size_t> positions = signature_.written;
+    positions.insert(positions.end(), row_.writes.begin(), row_.writes.end());
+    for (const size_t i : positions) {
+      if (given[i].isTensor()) {
+        call[i] = elsewhere(given[i].toTensor());
+      } else if (given[i].isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& tensor : given[i].toTensorList()) {
+          list.push_back(elsewhere(tensor));
+        }
+        call[i] = std::move(list);
+      }
+    }
+    op.callBoxed(call);
+    for (const auto& [original, result] : written) {
+      original.copy_(result);
+    }
+    torch::jit::drop(*stack, n);
+    for (size_t r = 0; r < call.size(); ++r) {
+      const bool is_argument = op.schema().returns()[r].alias_info() != nullptr;
+      stack->push_back(is_argument ? given[signature_.written[r]] : call[r]);
+    }
   }
 
   static void run(Plan& plan, CallState& call) {
     for (const Input& input : call.parsed.inputs) {
-      call.inputs.push_back(tensor_of(block_of(input.tensor),
-                                      static_cast<size_t>(byte_offset(input.tensor)),
+      call.inputs.push_back(tensor_of(block_of(input.tensor), static_cast<size_t>(input.begin()),
                                       static_cast<size_t>(input.length * bytes_of(input.type))));
     }
     for (const int i : plan.outputs) {

@@ -86,14 +86,16 @@ struct CopyHash {
   }
 };
 
-int64_t flat_length(const at::Tensor& tensor, const Layout& layout) {
-  const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
-  return std::min(wanted_length(layout), stored - tensor.storage_offset());
+// Bytes of a storage, from and to.
+std::pair<int64_t, int64_t> range_of(const at::Tensor& tensor, const Flat& flat) {
+  const auto width = static_cast<int64_t>(tensor.itemsize());
+  const int64_t begin = byte_offset(tensor) - flat.start * width;
+  return {begin, begin + flat.length * width};
 }
 
-nrt_tensor_t* flat_of(const at::Tensor& tensor, int64_t length) {
-  return tensor_of(block_of(tensor), static_cast<size_t>(byte_offset(tensor)),
-                   static_cast<size_t>(length) * tensor.itemsize());
+nrt_tensor_t* memory_of(const at::Tensor& tensor, const Flat& flat) {
+  const auto [begin, end] = range_of(tensor, flat);
+  return tensor_of(block_of(tensor), static_cast<size_t>(begin), static_cast<size_t>(end - begin));
 }
 
 // Between tensors of one device: one program for each pair of layouts and types.
@@ -104,18 +106,19 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
               " on device neuron");
   const Layout read{layout_of(source)};
   const Layout written{layout_of(target)};
-  const int64_t read_length = flat_length(source, read);
-  const int64_t written_length = flat_length(target, written);
+  const Flat from_flat = flat_of(source, read);
+  const Flat to_flat = flat_of(target, written);
   if (*from == *to && read == written && is_dense(read)) {
     const auto bytes = static_cast<size_t>(source.numel()) * source.itemsize();
-    copy(target.device().index(), flat_of(source, source.numel()), flat_of(target, target.numel()),
-         bytes);
+    copy(target.device().index(), memory_of(source, {0, source.numel()}),
+         memory_of(target, {0, target.numel()}), bytes);
     return;
   }
   static std::mutex mutex;
   static auto& programs = *new std::unordered_map<CopyKey, std::shared_ptr<Program>, CopyHash>();
   const int device = target.device().index();
-  CopyKey key{{device, *from, *to, read_length, written_length}};
+  CopyKey key{
+      {device, *from, *to, from_flat.start, from_flat.length, to_flat.start, to_flat.length}};
   for (const Dims* dims : {&read.sizes, &read.strides, &written.strides}) {
     key.words.push_back(static_cast<int64_t>(dims->size()));
     key.words.insert(key.words.end(), dims->begin(), dims->end());
@@ -128,15 +131,15 @@ void copy_on_device(const at::Tensor& source, const at::Tensor& target) {
   std::shared_ptr<Program>& program = programs[key];
   if (program == nullptr) {
     Graph g("copy");
-    const Value in = g.parameter(*from, {read_length});
-    const Value out = g.parameter(*to, {written_length});
-    const Value value = g.convert(read_view(g, in, read), *to);
-    g.finish({write_view(g, out, value, written)}, {1});
+    const Value in = g.parameter(*from, {from_flat.length});
+    const Value out = g.parameter(*to, {to_flat.length});
+    const Value value = g.convert(read_view(g, in, read, from_flat.start), *to);
+    g.finish({write_view(g, out, value, written, to_flat.start)}, {1});
     dump_graph(g, "copy");
     program = std::make_shared<Program>(g, "copy", device, 2, 1);
   }
-  nrt_tensor_t* const result = flat_of(target, written_length);
-  const std::array inputs{flat_of(source, read_length), result};
+  nrt_tensor_t* const result = memory_of(target, to_flat);
+  const std::array inputs{memory_of(source, from_flat), result};
   launch(device, program, inputs, {&result, 1});
 }
 
@@ -144,11 +147,9 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   if (!a.storage().is_alias_of(b.storage())) {
     return false;
   }
-  const int64_t a_end =
-      byte_offset(a) + flat_length(a, layout_of(a)) * static_cast<int64_t>(a.itemsize());
-  const int64_t b_end =
-      byte_offset(b) + flat_length(b, layout_of(b)) * static_cast<int64_t>(b.itemsize());
-  return byte_offset(a) < b_end && byte_offset(b) < a_end;
+  const auto [a_begin, a_end] = range_of(a, flat_of(a, layout_of(a)));
+  const auto [b_begin, b_end] = range_of(b, flat_of(b, layout_of(b)));
+  return a_begin < b_end && b_begin < a_end;
 }
 
 at::Tensor contiguous_on(int device, c10::IntArrayRef sizes, at::ScalarType type) {

@@ -231,21 +231,18 @@ class Parser {
       return;
     }
     const bool contiguous = tensor.is_contiguous();
-    int64_t length = tensor.numel();
-    if (!contiguous) {
-      const auto stored = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
-      length = std::min(wanted_length(layout_of(tensor)), stored - tensor.storage_offset());
-    }
+    const Flat flat = contiguous ? Flat{0, tensor.numel()} : flat_of(tensor, layout_of(tensor));
     key.push_back(kTagTensor);
     key.push_back(*type + (contiguous ? 256 : 0));
     key.push_back(tensor.dim());
     key.insert(key.end(), tensor.sizes().begin(), tensor.sizes().end());
     if (!contiguous) {
       key.insert(key.end(), tensor.strides().begin(), tensor.strides().end());
-      key.push_back(length);
+      key.push_back(flat.length);
+      key.push_back(flat.start);
     }
     parsed.uses.push_back(static_cast<int>(parsed.inputs.size()));
-    parsed.add_input({std::move(tensor), storage, *type, length});
+    parsed.add_input({std::move(tensor), storage, *type, flat.length, flat.start});
   }
 
   const Signature& signature_;

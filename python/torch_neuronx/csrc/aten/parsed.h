@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "python/torch_neuronx/csrc/aten/tensor.h"
 #include "python/torch_neuronx/csrc/lower/lowering.h"
 #include "python/torch_neuronx/csrc/view.h"
 
@@ -37,6 +38,11 @@ struct Input {
   const c10::StorageImpl* storage = nullptr;  // tensor's when the call was made
   Type type = kF32;
   int64_t length = 0;  // of the flat array, elements
+  int64_t start = 0;   // of the view in it
+
+  int64_t begin() const {  // of the flat array, bytes into the storage
+    return byte_offset(tensor) - start * bytes_of(type);
+  }
 };
 
 struct ScalarUse {

@@ -243,7 +243,8 @@ class Planner {
       flats.push_back(g.parameter(input.type, {input.length}));
     }
     for (size_t i = 0; i < flats.size(); ++i) {
-      views.push_back(read_view(g, flats[i], layout_of(parsed.inputs[i].tensor)));
+      views.push_back(
+          read_view(g, flats[i], layout_of(parsed.inputs[i].tensor), parsed.inputs[i].start));
     }
     plan.ints = parsed.ints;
     plan.floats = parsed.floats;
@@ -476,7 +477,8 @@ class Planner {
       }
       if (out.written >= 0) {
         const auto n = static_cast<size_t>(out.written);
-        roots.push_back(write_view(g, flats[n], value, layout_of(parsed.inputs[n].tensor)));
+        roots.push_back(write_view(g, flats[n], value, layout_of(parsed.inputs[n].tensor),
+                                   parsed.inputs[n].start));
         aliases.push_back(out.written);
       } else {
         roots.push_back(flatten(g, value, {out.sizes, out.strides}));

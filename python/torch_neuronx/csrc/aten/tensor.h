@@ -25,6 +25,13 @@ Block* block_of(const at::Tensor& tensor);
 Layout layout_of(const at::Tensor& tensor);
 int64_t byte_offset(const at::Tensor& tensor);
 
+// The memory that a program is given of a view: `length` elements, its first one at `start`.
+struct Flat {
+  int64_t start = 0;
+  int64_t length = 0;
+};
+Flat flat_of(const at::Tensor& tensor, const Layout& layout);
+
 // New tensors on a device, uninitialised.
 at::Tensor empty_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     c10::ScalarType type);
