@@ -132,9 +132,10 @@ class PieceCopy {
         mode_ = Mode::kTranspose;
         // The unit-stride loop of the source becomes the second innermost.
         for (int e = d; e < nest_.rank - 2; ++e) {
-          std::swap(nest_.dims[static_cast<size_t>(e)], nest_.dims[static_cast<size_t>(e + 1)]);
+          const auto outer = static_cast<size_t>(e);
+          std::swap(nest_.dims[outer], nest_.dims[outer + 1]);
           for (Strides& strides : nest_.strides) {
-            std::swap(strides[static_cast<size_t>(e)], strides[static_cast<size_t>(e + 1)]);
+            std::swap(strides[outer], strides[outer + 1]);
           }
         }
       }

@@ -94,6 +94,18 @@ def test_multinomial_refuses_what_are_no_probabilities(weights: list[float]) -> 
         torch.neuron.synchronize()
 
 
+@pytest.mark.parametrize("wrong", [-0.25, 1.25, float("nan")])
+def test_binary_cross_entropy_refuses_what_is_no_probability(wrong: float) -> None:
+    x, y = torch.tensor([0.0, 1.0, wrong]), torch.tensor([0.0, 1.0, 1.0])
+    with pytest.raises(RuntimeError, match="between 0 and 1") as cpu:
+        torch.nn.functional.binary_cross_entropy(x, y)
+    torch.nn.functional.binary_cross_entropy(x.to(DEVICE), y.to(DEVICE))
+    with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+        torch.neuron.synchronize()
+    assert "all elements of input should be between 0 and 1" in str(cpu.value)
+    assert torch.nn.functional.binary_cross_entropy(x[:2].to(DEVICE), y[:2].to(DEVICE)).item() == 0
+
+
 def test_multinomial_refuses_a_row_of_zeros() -> None:
     torch.multinomial(torch.tensor([[1.0, 0.0], [0.0, 0.0]], device=DEVICE), 1)
     with pytest.raises(RuntimeError, match="sum of probabilities <= 0"):

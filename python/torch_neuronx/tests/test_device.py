@@ -372,3 +372,43 @@ def test_lists_of_views_between_each_others_elements_are_all_written() -> None:
         torch._foreach_add_(halves, [x[:, 16:] + 1, x[:, :16] + 2])
         torch._foreach_copy_([x[:, ::2], x[:, 1::2]], [x[:, 1::2] * 1, x[:, ::2] * 1])
     assert torch.equal(device.cpu(), cpu)
+
+
+def test_deterministic_algorithms_fill_memory_and_repeat_their_bits() -> None:
+    def numbers() -> list[torch.Tensor]:
+        torch.manual_seed(7)
+        x = torch.randn(40, 8, device=DEVICE, requires_grad=True)
+        index = torch.randint(0, 5, (40,), device=DEVICE)
+        y = torch.zeros(5, 8, device=DEVICE).index_add(0, index, x)
+        torch.nn.functional.dropout(y.cumsum(0), 0.5).square().sum().backward()
+        return [y.detach().cpu(), x.grad.cpu()]
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(3, device=DEVICE).isnan().all().item()
+        assert torch.empty_strided((2, 2), (1, 2), device=DEVICE).isnan().all().item()
+        largest = torch.iinfo(torch.int64).max
+        assert torch.empty(2, dtype=torch.int64, device=DEVICE).tolist() == [largest] * 2
+        grown = torch.zeros(2, device=DEVICE).resize_(4)
+        assert grown[:2].tolist() == [0, 0] and grown[2:].isnan().all().item()
+        first, second = numbers(), numbers()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_falling_back_may_be_kept_for_what_is_not_implemented(run_python: Callable) -> None:
+    done = run_python(
+        """
+import torch
+print(torch.linalg.svdvals(torch.eye(2, device="neuron")).tolist())  # in no table
+try:
+    torch.ones(2, dtype=torch.complex64).to("neuron") + 1
+except NotImplementedError as error:
+    print(error)
+""",
+        TORCH_NEURONX_FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS="1",
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[1.0, 1.0]", done.stderr
+    assert "aten::add.Tensor is implemented" in lines[1] and "not for these arguments" in lines[1]

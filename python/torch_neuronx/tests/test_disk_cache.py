@@ -125,9 +125,10 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     mount = f"mount -t tmpfs -o size=16k,mode=0700 none {folder}"
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run(
-        [unshare, "-rm", "sh", "-c", mount], capture_output=True
-    ).returncode:
+    if (
+        unshare is None
+        or subprocess.run([unshare, "-rm", "sh", "-c", mount], capture_output=True).returncode
+    ):
         pytest.skip("needs unprivileged user namespaces with mounts")
     done = subprocess.run(
         [unshare, "-rm", "sh", "-c", f'{mount} && exec "$0" -c "$1" 60', sys.executable, _WORK],

@@ -191,6 +191,27 @@ def test_lists_are_written_in_place_by_one_program() -> None:
     close(on_device, on_cpu)
 
 
+def test_a_scaler_says_nothing_of_float64(run_python: Callable) -> None:
+    done = run_python(
+        """
+import torch
+net = torch.nn.Linear(3, 2).to("neuron")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+scaler = torch.amp.GradScaler("neuron", init_scale=1024.0)
+with torch.autocast("neuron"):
+    loss = net(torch.ones(1, 3, device="neuron")).sum()
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)  # by 1 / scale in float64
+scaler.step(optimizer)
+scaler.update()
+print(net.weight.grad.tolist())
+""",
+        TORCH_NEURONX_FLOAT64="error",
+    )
+    assert done.stdout.strip() == "[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]", done.stderr
+    assert "Warning" not in done.stderr
+
+
 def test_scaled_gradients_are_checked_and_the_scale_moves() -> None:
     for bad in (False, True):
         net = torch.nn.Linear(3, 2).to(DEVICE)

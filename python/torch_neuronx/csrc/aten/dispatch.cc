@@ -29,7 +29,7 @@ namespace {
 using Stack = torch::jit::Stack;
 
 void fallback_kernel(const c10::OperatorHandle& op, Stack* stack) {
-  fall_back(op, stack, "no lowering");
+  fall_back(op, stack, kNoLowering);
 }
 
 // What a call needs while it is made, with vectors that keep their memory from call to call. Calls

@@ -2,6 +2,8 @@
 // Operations that make, view, move and copy tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_copy_from_native.h>
 #include <ATen/ops/_neg_view.h>
@@ -47,6 +49,15 @@ void check_factory(const OptLayout& layout, const OptBool& pinned) {
   TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// With torch.use_deterministic_algorithms memory that nobody wrote is filled, as on the CPU.
+at::Tensor determined(at::Tensor tensor) {
+  if (at::globalContext().deterministicAlgorithms() &&
+      at::globalContext().deterministicFillUninitializedMemory()) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
 at::Tensor empty(c10::IntArrayRef sizes, OptType type, OptLayout layout, OptDevice device,
                  OptBool pinned, std::optional<at::MemoryFormat> format) {
   check_factory(layout, pinned);
@@ -55,17 +66,17 @@ at::Tensor empty(c10::IntArrayRef sizes, OptType type, OptLayout layout, OptDevi
     int device;
     ~Restore() { exchange_device(device); }
   } restore{before};
-  return at::detail::empty_generic(sizes, device_allocator(),
-                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                   type.value_or(at::get_default_dtype_as_scalartype()), format);
+  return determined(at::detail::empty_generic(
+      sizes, device_allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      type.value_or(at::get_default_dtype_as_scalartype()), format));
 }
 
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, OptType type,
                          OptLayout layout, OptDevice device, OptBool pinned) {
   check_factory(layout, pinned);
   return translated([&] {
-    return empty_on(index_of(device), sizes, strides,
-                    type.value_or(at::get_default_dtype_as_scalartype()));
+    return determined(empty_on(index_of(device), sizes, strides,
+                               type.value_or(at::get_default_dtype_as_scalartype())));
   });
 }
 
@@ -288,8 +299,13 @@ const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef sizes,
     impl->empty_tensor_restride(*format);
   }
   const size_t bytes = static_cast<size_t>(self.numel() + self.storage_offset()) * self.itemsize();
+  const auto before = static_cast<int64_t>(self.storage().nbytes());
   if (self.numel() > 0 && bytes > self.storage().nbytes()) {
     translated([&] { resize_storage(self.storage(), bytes); });
+  }
+  if (at::globalContext().deterministicAlgorithms() &&
+      at::globalContext().deterministicFillUninitializedMemory()) {
+    at::native::fill_resize_deterministic_(self, before);
   }
   return self;
 }

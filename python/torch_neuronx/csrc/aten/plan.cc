@@ -150,14 +150,15 @@ class Planner {
     }
   }
 
-  // DESIGN: float64 keeps its type, is computed in float32, and the user is told once.
+  // DESIGN: float64 keeps its type, is computed in float32, and the user is told once. Not of
+  // single numbers: torch's own GradScaler makes some.
   static void tell_of_f64(const Parsed& parsed, const std::vector<Meta>& outs) {
     bool f64 = false;
     for (const Input& input : parsed.inputs) {
-      f64 = f64 || input.type == kF64;
+      f64 = f64 || (input.type == kF64 && input.tensor.numel() > 1);
     }
     for (const Meta& out : outs) {
-      f64 = f64 || out.type == kF64;
+      f64 = f64 || (out.type == kF64 && count_of(out.dims) > 1);
     }
     if (!f64) {
       return;

@@ -4,6 +4,7 @@
 #include <ATen/native/CPUFallback.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
@@ -32,6 +33,15 @@ struct Tracker {
     return count;
   }
 };
+
+// Whether what has a lowering, but not for these arguments, is an error too.
+bool only_unimplemented() {
+  static const bool value = [] {
+    const char* text = std::getenv("TORCH_NEURONX_FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS");
+    return text != nullptr && std::string(text) == "1";
+  }();
+  return value;
+}
 
 uint64_t bytes_of_stack(const Stack& stack, size_t from) {
   uint64_t bytes = 0;
@@ -63,6 +73,10 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, const st
   TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::kError, name,
                               " is not implemented on device neuron (", reason,
                               ") and falling back to the CPU is off");
+  TORCH_CHECK_NOT_IMPLEMENTED(!only_unimplemented() || reason == kNoLowering, name,
+                              " is implemented on device neuron, but not for these arguments (",
+                              reason,
+                              "), and TORCH_NEURONX_FALLBACK_ONLY_FOR_UNIMPLEMENTED_OPS is set");
   bool warn = false;
   bool first = false;
   {

@@ -16,6 +16,9 @@ namespace tnx {
 // "aten::add.Tensor"
 std::string full_name(const c10::OperatorHandle& op);
 
+// The reason for operations that aren't in the table at all.
+inline constexpr const char* kNoLowering = "no lowering";
+
 // Runs the operation on the CPU, with copies there and back, and counts it.
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason);
 

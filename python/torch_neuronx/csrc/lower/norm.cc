@@ -264,21 +264,28 @@ std::vector<Value> batch_norm_backward(Graph& g, const Call& call) {
   const Value invstd = train
                            ? call.operand(g, 6, x.type)
                            : inverse_root(g, call.operand(g, 4, x.type), call.scalar(g, 8, x.type));
-  const Value rstd = per_channel(g, invstd, x);
-  const Value hat = g.mul(g.sub(x, per_channel(g, mean, x)), rstd);
+  const Value hat = g.mul(g.sub(x, per_channel(g, mean, x)), per_channel(g, invstd, x));
   const Dims dims = batch_dims(x);
   const Dims& mask = call.ints(9);
+  const Value sum = fold(g, "add", grad, dims);
+  const Value slope = fold(g, "add", g.mul(grad, hat), dims);
   std::vector<Value> results(3);
   if (mask[0] != 0) {
-    const Value scaled =
-        call.has(2) ? g.mul(grad, per_channel(g, call.operand(g, 2, x.type), x)) : grad;
-    results[0] = train ? input_gradient(g, scaled, hat, rstd, dims) : g.mul(scaled, rstd);
+    // The weight is one number a channel: it stays out of the sums.
+    const Value scale = call.has(2) ? g.mul(invstd, call.operand(g, 2, x.type)) : invstd;
+    Value centered = grad;
+    if (train && x.count() > 0) {
+      const Value n = g.constant(x.type, static_cast<double>(reduced_count(x, dims)));
+      centered = g.sub(grad, per_channel(g, g.div(sum, n), x));
+      centered = g.sub(centered, g.mul(hat, per_channel(g, g.div(slope, n), x)));
+    }
+    results[0] = g.mul(centered, per_channel(g, scale, x));
   }
   if (mask[1] != 0) {
-    results[1] = fold(g, "add", g.mul(grad, hat), dims);
+    results[1] = slope;
   }
   if (mask[2] != 0) {
-    results[2] = fold(g, "add", grad, dims);
+    results[2] = sum;
   }
   return results;
 }

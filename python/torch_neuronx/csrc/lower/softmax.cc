@@ -216,6 +216,12 @@ TNX_LOWER("huber_loss_backward", {  // grad, x, target, reduction, delta
 })
 TNX_LOWER("binary_cross_entropy", {  // x, target, weight, reduction; logarithms end at -100
   const auto [x, target] = operands_of(g, call, 0);
+  if (x.count() > 0) {  // NaN is not in the range either
+    const Value inside =
+        g.binary("and", g.compare("GE", x, g.like(x, 0)), g.compare("LE", x, g.like(x, 1)));
+    call.check(g, g.reduce("or", g.logical_not(inside), all_dims(x)),
+               "all elements of input should be between 0 and 1");
+  }
   const Value floor = g.like(x, -100);
   const Value yes = g.max(g.log(x), floor);
   const Value no = g.max(g.unary("log-plus-one", g.neg(x)), floor);
