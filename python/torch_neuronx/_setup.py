@@ -31,9 +31,10 @@ def run() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from torch_neuronx import modules, optimizers, safetensors, tracking
+    from torch_neuronx import modules, optimizers, printing, safetensors, tracking
 
     modules.keep_parameters()
     optimizers.install()
+    printing.install()
     safetensors.install()
     tracking.configure()

@@ -412,3 +412,16 @@ except NotImplementedError as error:
     lines = done.stdout.splitlines()
     assert lines[0] == "[1.0, 1.0]", done.stderr
     assert "aten::add.Tensor is implemented" in lines[1] and "not for these arguments" in lines[1]
+
+
+def test_printing_computes_nothing_on_the_device() -> None:
+    cpu = torch.tensor([[1.0, 2.5e6], [float("nan"), -0.125]])
+    for tensor in (cpu, cpu.to(torch.bfloat16), cpu.to(torch.complex64), cpu > 0, cpu[0, 0]):
+        device = tensor.to(DEVICE)
+        torch.neuron.synchronize()
+        before = torch.neuron.counters()
+        text = repr(device)
+        assert text.replace(f", device='{DEVICE}:0'", "") == repr(tensor)
+        assert torch.neuron.counters() == before
+    assert "requires_grad=True" in repr(cpu.to(DEVICE).requires_grad_())
+    assert "grad_fn=<MulBackward0>" in repr(cpu.to(DEVICE).requires_grad_() * 2)

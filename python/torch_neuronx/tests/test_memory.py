@@ -98,3 +98,23 @@ def test_running_out_of_memory_changes_nothing() -> None:
     del y
     check_counters()
     assert torch.equal(x.cpu(), torch.arange(1000.0))
+
+
+def test_torch_accelerator_knows_the_memory() -> None:
+    accelerator = torch.accelerator
+    accelerator.reset_peak_memory_stats()
+    base = accelerator.memory_allocated()
+    x = torch.zeros(1 << 20, device=DEVICE)
+    assert accelerator.memory_allocated() >= base + (4 << 20)
+    assert accelerator.memory_allocated() == torch.neuron.memory_allocated()
+    assert accelerator.memory_reserved() == torch.neuron.memory_reserved()
+    assert accelerator.max_memory_allocated() == torch.neuron.max_memory_allocated()
+    assert accelerator.max_memory_reserved() == torch.neuron.max_memory_reserved()
+    stats = accelerator.memory_stats()
+    assert stats["num_ooms"] == torch.neuron.memory_stats()["num_ooms"]
+    del x
+    accelerator.empty_cache()
+    accelerator.reset_accumulated_memory_stats()
+    assert accelerator.memory_stats()["allocated_bytes.all.freed"] == 0
+    free, total = accelerator.get_memory_info()
+    assert (free, total) == torch.neuron.mem_get_info() and 0 < free <= total

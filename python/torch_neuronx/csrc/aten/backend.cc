@@ -6,6 +6,7 @@
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -65,7 +66,47 @@ namespace {
 
 void delete_block(void* context) { release(static_cast<Block*>(context)); }
 
-struct DeviceAllocator final : c10::Allocator {
+// One of torch's counters from one of ours.
+c10::CachingAllocator::StatArray stat_of(const MemoryStats::Counter& counter) {
+  c10::CachingAllocator::StatArray all;
+  auto& stat = all[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  stat.current = counter.current;
+  stat.peak = counter.peak;
+  stat.allocated = counter.allocated;
+  stat.freed = counter.freed;
+  return all;
+}
+
+// What torch.accelerator asks beside memory itself.
+struct DeviceAllocator final : c10::DeviceAllocator {
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t /*pool*/) override {
+    translated([] { tnx::empty_cache(current_device()); });
+  }
+  void recordStream(const c10::DataPtr& /*memory*/, c10::Stream /*stream*/) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const MemoryStats ours = tnx::memory_stats(device);
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.allocation = stats.active = stat_of(ours.allocations);
+    stats.segment = stat_of(ours.segments);
+    stats.allocated_bytes = stats.active_bytes = stat_of(ours.allocated_bytes);
+    stats.reserved_bytes = stat_of(ours.reserved_bytes);
+    stats.requested_bytes = stat_of(ours.requested_bytes);
+    stats.num_alloc_retries = ours.retries;
+    stats.num_ooms = ours.out_of_memory;
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    tnx::reset_accumulated_stats(device);
+  }
+  void resetPeakStats(c10::DeviceIndex device) override { tnx::reset_peak_stats(device); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    return translated([&] {
+      const auto total = static_cast<size_t>(total_memory(device));
+      const auto reserved = static_cast<size_t>(tnx::memory_stats(device).reserved_bytes.current);
+      return std::pair(total - std::min(total, reserved), total);
+    });
+  }
   c10::DataPtr allocate(size_t bytes) override {
     const int device = current_device();
     return translated([&] {
