@@ -116,3 +116,28 @@ def test_positions_of_extremes_are_the_first_ones(dtype: torch.dtype) -> None:
                 close(call(x.to(DEVICE), dim), call(x, dim))
             close(call(x.to(DEVICE)), call(x))
         close(tuple(x.to(DEVICE).max(1)), tuple(x.max(1)))
+
+
+def test_inputs_without_elements_give_what_the_cpu_gives() -> None:
+    """torch's meta kernels refuse some of them (TypeError, "no identity", "broadcastable")."""
+
+    def batch_norm(x: torch.Tensor) -> torch.Tensor:
+        mean, variance = torch.zeros(2, device=x.device), torch.ones(2, device=x.device)
+        return torch.native_batch_norm(x, None, None, mean, variance, False, 0, 1)[0]
+
+    calls = {
+        "interpolate": lambda x: F.interpolate(x, size=(3, 3), mode="nearest"),
+        "norm": lambda x: torch.linalg.vector_norm(x, float("inf"), dim=(0, 1, 2)),
+        "batch_norm": batch_norm,
+    }
+    for name, call in calls.items():
+        for shape in ((0, 2, 4, 4), (3, 2, 4, 0)):
+            x = torch.ones(shape)
+            try:
+                right = call(x)
+            except RuntimeError:
+                with pytest.raises(RuntimeError):
+                    call(x.to(DEVICE)).cpu()
+                continue
+            found = call(x.to(DEVICE))
+            assert found.shape == right.shape and found.dtype == right.dtype, (name, shape)

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -71,6 +72,20 @@ class Planner {
     return value;
   }
 
+  static bool any_empty(const Stack& arguments) {
+    return std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
+      return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
+    });
+  }
+
+  // torch's formula in Python divides by a size of 0, takes a number for a truth value, or refuses
+  // no elements: the CPU's kernel knows what it does.
+  static bool formula_fails(PyObject* type, const Stack& arguments) {
+    const pybind11::gil_scoped_acquire gil;
+    return PyErr_GivenExceptionMatches(type, PyExc_ZeroDivisionError) != 0 ||
+           PyErr_GivenExceptionMatches(type, PyExc_TypeError) != 0 || any_empty(arguments);
+  }
+
   struct MetaResults {
     std::vector<at::Tensor> tensors;
     std::vector<int64_t> integers;
@@ -89,12 +104,19 @@ class Planner {
       op.callBoxed(meta);
     } catch (const c10::NotImplementedError&) {
       return std::nullopt;
+    } catch (const c10::Error&) {
+      // torch's meta kernels refuse some inputs without elements that its other kernels take.
+      if (!any_empty(arguments)) {
+        throw;
+      }
+      throw Unsupported("torch's meta kernel fails for no elements");
     } catch (const python_error& error) {
-      // torch's formula in Python divides by a size of 0, or takes a number for a truth value: the
-      // CPU's kernel knows what it does.
-      const pybind11::gil_scoped_acquire gil;
-      if (PyErr_GivenExceptionMatches(error.type, PyExc_ZeroDivisionError) == 0 &&
-          PyErr_GivenExceptionMatches(error.type, PyExc_TypeError) == 0) {
+      if (!formula_fails(error.type, arguments)) {
+        throw;
+      }
+      throw Unsupported("torch's meta kernel fails for these arguments");
+    } catch (const pybind11::error_already_set& error) {  // from a kernel that is Python itself
+      if (!formula_fails(error.type().ptr(), arguments)) {
         throw;
       }
       throw Unsupported("torch's meta kernel fails for these arguments");
