@@ -36,6 +36,7 @@ test-all: ## the tests with the slow ones, sanitizers and fuzzing
 	@packaging/install-deps dev
 	@tests/run --preset $(PRESET) --python $(PYTHON) --jobs $(JOBS) --all
 	@tests/sanitize asan tsan clang-tsa
+	@tests/churn --python $(PYTHON)
 	@tests/fuzz/run --seconds 1800
 
 wheel: ## the PyTorch backend as a wheel in build/dist
