@@ -65,7 +65,9 @@ Status Group::run_now(const Call& call) {
   const Status status = engine_.run(call);
   const MutexLock statistics(statistics_mutex_);
   const Runner& runner = engine_.runner();
-  if (last_.algorithm != runner.algorithm() || last_.why != runner.why()) {
+  const bool same_plan = last_plan_ == runner.plan_number();
+  last_plan_ = runner.plan_number();
+  if (!same_plan && (last_.algorithm != runner.algorithm() || last_.why != runner.why())) {
     last_.algorithm = runner.algorithm();
     last_.why = runner.why();
     if (options_.log != nullptr) {

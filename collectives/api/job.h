@@ -98,6 +98,7 @@ class Group {
 
   mutable Mutex statistics_mutex_;
   LastCall last_ ONRT_GUARDED_BY(statistics_mutex_);
+  uint64_t last_plan_ ONRT_GUARDED_BY(statistics_mutex_) = 0;  // last_ is of this one
   std::vector<uint64_t> sent_ ONRT_GUARDED_BY(statistics_mutex_);
   std::vector<uint64_t> received_ ONRT_GUARDED_BY(statistics_mutex_);
 };

@@ -323,6 +323,43 @@ TEST(Operations, CutLongMessagesOfPrivateBuffersIntoWindows) {
             "ok");
 }
 
+TEST(Operations, RepeatWithOtherBuffersSizesAndKindsOfMemory) {
+  // Each case three times, on either side of ones that differ in one thing, whatever was kept of
+  // the call before; values are made anew, at another place, and mixed means that ranks differ.
+  EXPECT_EQ(run_job(
+                3,
+                [](Process& p) -> std::string {
+                  const bool mixed = p.job.rank() == 1;
+                  const Case cases[] = {
+                      {Op::kAllReduce, Dtype::kF32, 1000, true, true},
+                      {Op::kAllReduce, Dtype::kF32, 1001, true, true},
+                      {Op::kAllReduce, Dtype::kS32, 1001, true, true},
+                      {Op::kAllReduce, Dtype::kS32, 1001, false, true},
+                      {Op::kAllReduce, Dtype::kS32, 1001, false, false},
+                      {Op::kAllReduce, Dtype::kS32, 1001, false, mixed},
+                      {Op::kAllReduce, Dtype::kS32, 1001, false, true},
+                      {Op::kAllReduce, Dtype::kS32, 200001, false, false},  // in windows
+                      {Op::kReduce, Dtype::kS32, 1001, true, true},
+                      {Op::kReduce, Dtype::kS32, 1001, false, mixed},
+                      {Op::kAllToAllV, Dtype::kS32, 5, false, true},
+                      {Op::kAllToAllV, Dtype::kS32, 9, false, true},
+                      {Op::kAllGatherV, Dtype::kS32, 5, false, true},
+                      {Op::kAllGatherV, Dtype::kS32, 9, false, mixed},
+                      {Op::kAllReduce, Dtype::kF32, 1000, true, true}};
+                  for (const Case& what : cases) {
+                    for (int again = 0; again < 3; ++again) {
+                      std::string result = Trial(p, p.world, what).run();
+                      if (result != "ok") {
+                        return result;
+                      }
+                    }
+                  }
+                  return "ok";
+                },
+                8 << 20),
+            "ok");
+}
+
 TEST(Operations, AreThoseOfTheirGroup) {
   // Case H11: groups of one rank are not the world; groups work beside each other and the world.
   EXPECT_EQ(run_job(4,

@@ -100,6 +100,7 @@ bool Planner::fits(const Algorithm& algorithm, const Spec& spec, bool* merges,
 
 Result<const Plan*> Planner::build(const Spec& spec, const Choice& choice) {
   auto plan = std::make_unique<Plan>();
+  plan->number = ++made_;
   plan->spec = spec;
   ONRT_ASSIGN_OR_RETURN(plan->program, build_program(*choice.algorithm, spec, rank_));
   plan->algorithm = choice.algorithm->name;

@@ -15,6 +15,7 @@
 namespace onrt::cc {
 
 struct Plan {
+  uint64_t number = 0;  // no other plan of the planner ever has it
   Spec spec;
   RankProgram program;
   std::string algorithm;
@@ -58,6 +59,7 @@ class Planner {
   };
   PlannerOptions options_;
   int rank_;
+  uint64_t made_ = 0;
   std::list<Entry> recent_;  // most recent first
 };
 

@@ -47,11 +47,11 @@ Runner::Runner(Endpoint& endpoint, PlannerOptions options)
   bytes_from_.assign(n, 0);
 }
 
-Access Runner::own_access() const {
+Access Runner::own_access(const Call& call) {
   const auto usable = [](const LocalBuffer& buffer) {
     return buffer.data == nullptr || buffer.ref.shared();
   };
-  return usable(call_.in) && usable(call_.out) ? Access::kDirect : Access::kStaged;
+  return usable(call.in) && usable(call.out) ? Access::kDirect : Access::kStaged;
 }
 
 Spec Runner::spec_of(const Call& call, bool in_place, Access access) const {
@@ -94,25 +94,38 @@ Status Runner::check(const Call& call) const {
   return ok_status();
 }
 
+// The same operation on other data: its plan is at hand.
+bool Runner::repeats(const Call& call, bool in_place) const {
+  return message_plan_ != nullptr && !is_v(call.op) && call.op != Op::kPermute &&
+         call.op == call_.op && call.dtype == call_.dtype && call.reduce_op == call_.reduce_op &&
+         call.count == call_.count && call.root == call_.root && spec_.in_place == in_place &&
+         spec_.access == own_access(call);
+}
+
 Status Runner::begin(const Call& call) {
   ONRT_RETURN_IF_ERROR(check(call));
+  record_ = record_of(call, calls_ + 1, rank_);
+  record_.in_file = call.in.data == nullptr ? kNoBuffer : record_.in_file;
+  record_.out_file = call.out.data == nullptr ? kNoBuffer : record_.out_file;
+  const bool in_place = record_.in_place != 0;
+  const bool repeated = repeats(call, in_place);
   call_ = call;
   element_bytes_ = dtype_bytes(call.dtype);
   partial_bytes_ = accumulator_bytes(call.dtype);
   differing_ = -1;
   window_ = 0;
   first_ = 0;
-  plan_ = nullptr;
-  merged_ = false;
-  record_ = record_of(call, calls_ + 1, rank_);
-  record_.in_file = call.in.data == nullptr ? kNoBuffer : record_.in_file;
-  record_.out_file = call.out.data == nullptr ? kNoBuffer : record_.out_file;
-  spec_ = spec_of(call, record_.in_place != 0, own_access());
-  if (call.op != Op::kAllToAllV) {
-    ONRT_ASSIGN_OR_RETURN(plan_, planner_.plan(spec_));
-    longest_ = longest_block(spec_);
-    merged_ = plan_->entry_barrier >= 0 && !root_decides(call.op);
+  if (!repeated) {
+    spec_ = spec_of(call, in_place, own_access(call));
+    message_plan_ = nullptr;
+    plan_ = nullptr;
+    if (call.op != Op::kAllToAllV) {  // its counts are known after the entry
+      ONRT_ASSIGN_OR_RETURN(message_plan_, planner_.plan(spec_));
+      longest_ = longest_block(spec_);
+    }
   }
+  plan_ = message_plan_;
+  merged_ = plan_ != nullptr && plan_->entry_barrier >= 0 && !root_decides(call.op);
   ++calls_;
   if (merged_) {
     start_window();
@@ -234,7 +247,8 @@ Status Runner::settle() {
         return Status(NRT_INVALID, "all_to_all_v: in and out must be different buffers");
       }
     }
-    ONRT_ASSIGN_OR_RETURN(plan_, planner_.plan(spec_));
+    ONRT_ASSIGN_OR_RETURN(message_plan_, planner_.plan(spec_));
+    plan_ = message_plan_;
     longest_ = longest_block(spec_);
   }
   std::fill(bytes_to_.begin(), bytes_to_.end(), 0);

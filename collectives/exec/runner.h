@@ -34,6 +34,7 @@ class Runner {
   uint64_t calls() const { return calls_; }
   const CallRecord& record() const { return record_; }
   // Of the current or last call.
+  uint64_t plan_number() const { return plan_ == nullptr ? 0 : plan_->number; }
   const std::string& algorithm() const { return plan_ == nullptr ? none_ : plan_->algorithm; }
   const std::string& why() const { return plan_ == nullptr ? none_ : plan_->why; }
   std::span<const uint64_t> bytes_to() const { return bytes_to_; }
@@ -54,7 +55,8 @@ class Runner {
 
   Status check(const Call& call) const;
   Spec spec_of(const Call& call, bool in_place, Access access) const;
-  Access own_access() const;
+  static Access own_access(const Call& call);
+  bool repeats(const Call& call, bool in_place) const;
   void start_window();
   Status run_before_entry();
   bool all_arrived(uint32_t channel, uint64_t target) const;
@@ -107,9 +109,10 @@ class Runner {
   Call call_;
   CallRecord record_;
   Stage stage_ = Stage::kIdle;
-  Spec spec_;  // of the whole message
-  const Plan* plan_ = nullptr;
-  bool merged_ = false;  // the entry was the program's first barrier
+  Spec spec_;                           // of the whole message
+  const Plan* message_plan_ = nullptr;  // for spec_
+  const Plan* plan_ = nullptr;          // of the window
+  bool merged_ = false;                 // the entry was the program's first barrier
   uint64_t entry_ = 0;
   uint64_t first_ = 0;    // of the window
   uint64_t longest_ = 0;  // elements of the longest block
