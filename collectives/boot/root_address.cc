@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/boot/root_address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -17,7 +20,22 @@ bool is_host_character(char c) {
          c == '-' || c == '_';
 }
 
-bool is_ipv6_character(char c) { return is_host_character(c) || c == ':' || c == '%'; }
+// RFC 4291 2.2 with RFC 4007's zone: fe80::1%eth0.
+bool parse_ipv6(std::string_view host, in6_addr* address) {
+  const size_t percent = host.find('%');
+  const std::string digits(host.substr(0, percent));
+  const std::string_view zone =
+      percent == std::string_view::npos ? std::string_view("none") : host.substr(percent + 1);
+  return !zone.empty() && std::all_of(zone.begin(), zone.end(), is_host_character) &&
+         digits.find('\0') == std::string::npos &&
+         inet_pton(AF_INET6, digits.c_str(), address) == 1;
+}
+
+// inet_aton reads what getaddrinfo reads, "0" and "0x0.0" included.
+bool is_every_interface(const std::string& host) {
+  in_addr address{};
+  return inet_aton(host.c_str(), &address) == 1 && address.s_addr == INADDR_ANY;
+}
 
 }  // namespace
 
@@ -52,15 +70,19 @@ Result<RootAddress> parse_root_address(std::string_view text, std::string_view v
   if (host.empty() || host.size() > kLongestHost) {
     return bad("no host");
   }
-  if (!std::all_of(host.begin(), host.end(), bracketed ? is_ipv6_character : is_host_character)) {
+  address.host = std::string(host);
+  in6_addr ipv6{};
+  if (bracketed && !parse_ipv6(host, &ipv6)) {
+    return bad("what stands in the brackets is no IPv6 address");
+  }
+  if (!bracketed && !std::all_of(host.begin(), host.end(), is_host_character)) {
     return bad(host.find(':') == std::string_view::npos
                    ? "the host has a character that no name has"
                    : "an IPv6 address needs brackets, as in [fd00::1]:45654");
   }
-  if (host == "0.0.0.0" || host == "::") {
+  if (bracketed ? IN6_IS_ADDR_UNSPECIFIED(&ipv6) : is_every_interface(address.host)) {
     return bad("this address stands for every interface; name the one that other ranks reach");
   }
-  address.host = std::string(host);
   return address;
 }
 
