@@ -9,10 +9,16 @@
 namespace onrt::cc {
 namespace {
 
+// From here on results go around the caches, unless what they overwrite was read just before: those
+// lines are there already, and pushing them out only costs.
 constexpr uint64_t kStreamBytes = 8 << 20;
+// Of all blocks of a message together.
+constexpr uint64_t kCopiedBytes = 8192;
 constexpr int32_t kNoBuffer = -2;  // in CallRecord: the rank has none here, so any access will do
 
 bool is_v(Op op) { return op == Op::kAllGatherV || op == Op::kAllToAllV; }
+
+bool gathers(Op op) { return op == Op::kAllGather || op == Op::kAllGatherV || op == Op::kGather; }
 
 bool root_decides(Op op) { return op == Op::kReduce || op == Op::kGather || op == Op::kScatter; }
 
@@ -47,7 +53,16 @@ Runner::Runner(Endpoint& endpoint, PlannerOptions options)
   bytes_from_.assign(n, 0);
 }
 
-Access Runner::own_access(const Call& call) {
+// Small messages go through scratch memory wherever they lie: one round less.
+bool Runner::copied(const Call& call) const {
+  return !is_v(call.op) && call.op != Op::kPermute &&
+         call.count * static_cast<uint64_t>(ranks_) <= kCopiedBytes / dtype_bytes(call.dtype);
+}
+
+Access Runner::own_access(const Call& call) const {
+  if (copied(call)) {
+    return Access::kStaged;
+  }
   const auto usable = [](const LocalBuffer& buffer) {
     return buffer.data == nullptr || buffer.ref.shared();
   };
@@ -230,8 +245,9 @@ Status Runner::settle() {
     const CallRecord record = peer == rank_ ? record_ : endpoint_.record(peer, calls_);
     private_ranks += record.in_file == -1 || record.out_file == -1 ? 1 : 0;
   }
-  const Access access = private_ranks == 0 ? Access::kDirect : Access::kStaged;
-  const bool uniform = private_ranks == 0 || private_ranks == ranks_;
+  const bool copy = copied(call_);
+  const Access access = private_ranks == 0 && !copy ? Access::kDirect : Access::kStaged;
+  const bool uniform = private_ranks == 0 || private_ranks == ranks_ || copy;
   bool in_place = record_.in_place != 0;
   if (root_decides(call_.op)) {
     in_place = (call_.root == rank_ ? record_ : endpoint_.record(call_.root, calls_)).in_place != 0;
@@ -253,7 +269,7 @@ Status Runner::settle() {
   }
   std::fill(bytes_to_.begin(), bytes_to_.end(), 0);
   std::fill(bytes_from_.begin(), bytes_from_.end(), 0);
-  stream_ = longest_ * element_bytes_ >= kStreamBytes;
+  stream_ = longest_ * element_bytes_ >= kStreamBytes && (!in_place || gathers(call_.op));
   if (!merged_) {
     start_window();
   }

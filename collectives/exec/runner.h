@@ -55,7 +55,8 @@ class Runner {
 
   Status check(const Call& call) const;
   Spec spec_of(const Call& call, bool in_place, Access access) const;
-  static Access own_access(const Call& call);
+  bool copied(const Call& call) const;
+  Access own_access(const Call& call) const;
   bool repeats(const Call& call, bool in_place) const;
   void start_window();
   Status run_before_entry();

@@ -64,17 +64,16 @@ Status Runner::move_piece(const Step& step, std::span<const Operand> operands, u
     if (i < step.inputs) {
       inputs_.push_back({data, partial});
     } else {
-      outputs_.push_back({data, partial});
+      outputs_.push_back({data, partial, stream_ && operands[i].buffer == Buffer::kOut});
     }
   }
   if (step.kind == StepKind::kReduce) {
-    reduce({call_.dtype, call_.reduce_op, static_cast<uint32_t>(ranks_), stream_}, inputs_,
-           outputs_, count);
+    reduce({call_.dtype, call_.reduce_op, static_cast<uint32_t>(ranks_)}, inputs_, outputs_, count);
     return ok_status();
   }
   const uint64_t bytes = count * bytes_of(operands.front().buffer);
   for (const ReduceOutput& output : outputs_) {
-    copy_bytes(output.data, inputs_.front().data, bytes, stream_);
+    copy_bytes(output.data, inputs_.front().data, bytes, output.stream);
   }
   return ok_status();
 }
@@ -103,12 +102,11 @@ Status Runner::move_remote(const Step& step, std::span<const Operand> operands, 
       if (i < step.inputs) {
         inputs_.push_back({data, partial});
       } else {
-        outputs_.push_back({data, partial});
+        outputs_.push_back({data, partial, false});
       }
     }
     if (step.kind == StepKind::kReduce) {
-      reduce({call_.dtype, call_.reduce_op, static_cast<uint32_t>(ranks_), false}, inputs_,
-             outputs_, n);
+      reduce({call_.dtype, call_.reduce_op, static_cast<uint32_t>(ranks_)}, inputs_, outputs_, n);
     } else {
       for (const ReduceOutput& output : outputs_) {
         copy_bytes(output.data, inputs_.front().data, n * bytes_of(operands.front().buffer), false);

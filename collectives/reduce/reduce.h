@@ -36,13 +36,13 @@ struct ReduceInput {
 struct ReduceOutput {
   void* data = nullptr;
   bool accumulator = false;  // gets the accumulator as it is: neither rounded nor divided
+  bool stream = false;       // won't be read soon: stores may go around the caches
 };
 
 struct Reduction {
   Dtype dtype = Dtype::kF32;
   ReduceOp op = ReduceOp::kSum;
   uint32_t divisor = 1;  // of kAvg: the number of ranks
-  bool stream = false;   // outputs won't be read soon: stores may go around the caches
 };
 
 // Vector instructions of the host that the loops use.

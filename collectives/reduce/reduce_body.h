@@ -147,12 +147,11 @@ constexpr size_t kTile = 1024;  // elements
 
 // A finished tile to one more output.
 template <class T>
-void store_tile(const ReduceOutput& output, size_t first, const T* tile, size_t n,
-                [[maybe_unused]] bool stream) {
+void store_tile(const ReduceOutput& output, size_t first, const T* tile, size_t n) {
   T* const out = at<T>(output, first);
 #if defined(__AVX__)
   if constexpr (std::is_same_v<T, float>) {
-    if (stream && n % 8 == 0 && reinterpret_cast<uintptr_t>(out) % 32 == 0) {
+    if (output.stream && n % 8 == 0 && reinterpret_cast<uintptr_t>(out) % 32 == 0) {
       stream_floats(out, tile, n);
       return;
     }
@@ -177,46 +176,31 @@ template <class T, ReduceOp kOp>
   }
 }
 
-// Two inputs, one or two outputs: no tile between.
-template <class T, ReduceOp kOp>
-void native_pair(const T* a, const T* b, T* x, T* y, size_t n, T divisor) {
-  if (y == nullptr) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < n; ++i) {
-      x[i] = finish<kOp, T>(fold<kOp, T>(a[i], b[i]), divisor);
-    }
-    return;
-  }
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) {
-    const T value = finish<kOp, T>(fold<kOp, T>(a[i], b[i]), divisor);
-    x[i] = value;
-    y[i] = value;
-  }
-}
-
+// Several outputs are written one after another from a tile: stores to two buffers whose addresses
+// agree in their low 12 bits, between loads from them, wait for each other (on Zen 4 by 4x).
 template <class T, ReduceOp kOp>
 void reduce_native(const ReduceCall& call) {
   const size_t inputs = call.inputs.size();
-  bool divide = true;
-  for (const ReduceOutput& output : call.outputs) {
-    divide = divide && !output.accumulator;
-  }
   const T divisor = static_cast<T>(call.reduction.divisor);
-  if (inputs == 2 && call.outputs.size() <= 2 && (kOp != ReduceOp::kAvg || divide) &&
-      !call.reduction.stream) {
-    native_pair<T, kOp>(
-        at<T>(call.inputs[0], 0), at<T>(call.inputs[1], 0), at<T>(call.outputs[0], 0),
-        call.outputs.size() == 2 ? at<T>(call.outputs[1], 0) : nullptr, call.count, divisor);
+  bool kept = false;  // some output gets the accumulator
+  bool stream = false;
+  for (const ReduceOutput& output : call.outputs) {
+    kept = kept || output.accumulator;
+    stream = stream || output.stream;
+  }
+  if (inputs == 2 && call.outputs.size() == 1 && !kept && !stream) {
+    pair<T, kOp>(at<T>(call.inputs[0], 0), at<T>(call.inputs[1], 0), at<T>(call.outputs[0], 0),
+                 call.count, true, divisor);
     return;
   }
   alignas(64) T tile[kTile];
   for (size_t first = 0; first < call.count; first += kTile) {
     const size_t n = call.count - first < kTile ? call.count - first : kTile;
+    bool finished = inputs == 2 && !kept;
     if (inputs == 1) {
       std::memcpy(tile, at<T>(call.inputs[0], first), n * sizeof(T));
     } else {
-      pair<T, kOp>(at<T>(call.inputs[0], first), at<T>(call.inputs[1], first), tile, n, false,
+      pair<T, kOp>(at<T>(call.inputs[0], first), at<T>(call.inputs[1], first), tile, n, finished,
                    divisor);
     }
     size_t i = 2;
@@ -229,25 +213,28 @@ void reduce_native(const ReduceCall& call) {
       }
     }
     if (i < inputs) {
-      pair<T, kOp>(tile, at<T>(call.inputs[i], first), tile, n, false, divisor);
+      finished = !kept;
+      pair<T, kOp>(tile, at<T>(call.inputs[i], first), tile, n, finished, divisor);
     }
     for (const ReduceOutput& output : call.outputs) {
       if (output.accumulator) {
         std::memcpy(at<T>(output, first), tile, n * sizeof(T));
       }
     }
+    if (!finished) {
 #pragma GCC ivdep
-    for (size_t k = 0; k < n; ++k) {
-      tile[k] = finish<kOp, T>(tile[k], divisor);
+      for (size_t k = 0; k < n; ++k) {
+        tile[k] = finish<kOp, T>(tile[k], divisor);
+      }
     }
     for (const ReduceOutput& output : call.outputs) {
       if (!output.accumulator) {
-        store_tile<T>(output, first, tile, n, call.reduction.stream);
+        store_tile<T>(output, first, tile, n);
       }
     }
   }
 #if defined(__SSE2__)
-  if (call.reduction.stream) {
+  if (stream) {
     _mm_sfence();
   }
 #endif
@@ -338,24 +325,13 @@ void round_tile(const float* tile, typename Type::Storage* to, size_t n) {
   }
 }
 
-// Two bf16 inputs, one or two outputs: in registers.
+// Two bf16 inputs: in registers.
 template <ReduceOp kOp>
-void bf16_pair(const uint16_t* a, const uint16_t* b, uint16_t* x, uint16_t* y, size_t n,
-               float divisor) {
-  if (y == nullptr) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < n; ++i) {
-      const float value = fold<kOp, float>(Bf16Type::widen(a[i]), Bf16Type::widen(b[i]));
-      x[i] = Bf16Type::round(kOp == ReduceOp::kAvg ? value / divisor : value);
-    }
-    return;
-  }
+void bf16_pair(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t n, float divisor) {
 #pragma GCC ivdep
   for (size_t i = 0; i < n; ++i) {
     const float value = fold<kOp, float>(Bf16Type::widen(a[i]), Bf16Type::widen(b[i]));
-    const uint16_t bits = Bf16Type::round(kOp == ReduceOp::kAvg ? value / divisor : value);
-    x[i] = bits;
-    y[i] = bits;
+    out[i] = Bf16Type::round(kOp == ReduceOp::kAvg ? value / divisor : value);
   }
 }
 
@@ -363,7 +339,7 @@ template <class Type, ReduceOp kOp>
 void reduce_narrow(const ReduceCall& call) {
   using Storage = typename Type::Storage;
   const float divisor = static_cast<float>(call.reduction.divisor);
-  bool plain = call.inputs.size() == 2 && call.outputs.size() <= 2;
+  bool plain = std::is_same_v<Type, Bf16Type> && call.inputs.size() == 2;
   for (const ReduceInput& input : call.inputs) {
     plain = plain && !input.accumulator;
   }
@@ -371,11 +347,9 @@ void reduce_narrow(const ReduceCall& call) {
     plain = plain && !output.accumulator;
   }
   if constexpr (std::is_same_v<Type, Bf16Type>) {
-    if (plain) {
+    if (plain && call.outputs.size() == 1) {
       bf16_pair<kOp>(at<Storage>(call.inputs[0], 0), at<Storage>(call.inputs[1], 0),
-                     at<Storage>(call.outputs[0], 0),
-                     call.outputs.size() == 2 ? at<Storage>(call.outputs[1], 0) : nullptr,
-                     call.count, divisor);
+                     at<Storage>(call.outputs[0], 0), call.count, divisor);
       return;
     }
   }
@@ -384,6 +358,16 @@ void reduce_narrow(const ReduceCall& call) {
   alignas(64) Storage rounded[kTile];
   for (size_t first = 0; first < call.count; first += kTile) {
     const size_t n = call.count - first < kTile ? call.count - first : kTile;
+    if constexpr (std::is_same_v<Type, Bf16Type>) {
+      if (plain) {
+        bf16_pair<kOp>(at<Storage>(call.inputs[0], first), at<Storage>(call.inputs[1], first),
+                       rounded, n, divisor);
+        for (const ReduceOutput& output : call.outputs) {
+          std::memcpy(at<Storage>(output, first), rounded, n * sizeof(Storage));
+        }
+        continue;
+      }
+    }
     widen<Type>(call.inputs[0], first, tile, n);
     for (const ReduceInput& input : call.inputs.subspan(1)) {
       fold_in<Type, kOp>(input, first, tile, spare, n);

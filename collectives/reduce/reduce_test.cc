@@ -190,7 +190,7 @@ std::vector<std::byte> run(Dtype dtype, ReduceOp op,
   for (auto& result : results) {
     out.push_back({result.data(), false});
   }
-  reduce({dtype, op, static_cast<uint32_t>(inputs.size()), false}, in, out,
+  reduce({dtype, op, static_cast<uint32_t>(inputs.size())}, in, out,
          inputs[0].size() / dtype_bytes(dtype), level);
   for (const auto& result : results) {
     EXPECT_EQ(result, results[0]);
@@ -248,7 +248,7 @@ TEST(Reduce, RoundsManyBf16AddendsOnce) {
   }
   uint16_t result = 0;
   const ReduceOutput out{&result, false};
-  reduce({Dtype::kBF16, ReduceOp::kSum, 4, false}, in, {&out, 1}, 1);
+  reduce({Dtype::kBF16, ReduceOp::kSum, 4}, in, {&out, 1}, 1);
   EXPECT_EQ(Bf16::to_f32(result), 260.0f);
 }
 
@@ -259,11 +259,11 @@ TEST(Reduce, AccumulatorsCarryWhatRoundingWouldLose) {
   uint16_t result = 0;
   const ReduceInput first[] = {{&big, false}, {&one, false}};
   const ReduceOutput kept{&partial, true};
-  reduce({Dtype::kBF16, ReduceOp::kAvg, 4, false}, first, {&kept, 1}, 1);
+  reduce({Dtype::kBF16, ReduceOp::kAvg, 4}, first, {&kept, 1}, 1);
   EXPECT_EQ(partial, 257.0f);  // neither rounded nor divided
   const ReduceInput second[] = {{&partial, true}, {&one, false}, {&one, false}};
   const ReduceOutput out{&result, false};
-  reduce({Dtype::kBF16, ReduceOp::kAvg, 4, false}, second, {&out, 1}, 1);
+  reduce({Dtype::kBF16, ReduceOp::kAvg, 4}, second, {&out, 1}, 1);
   EXPECT_EQ(Bf16::to_f32(result), Bf16::to_f32(Bf16::from_f32(259.0f / 4)));
 }
 
@@ -277,10 +277,11 @@ TEST(Reduce, WritesAnOutputThatIsAnInput) {
       out.push_back({row.data(), false});
     }
     for (const bool stream : {false, true}) {
+      out.front().stream = stream;
       for (auto& row : data) {
         std::fill(row.begin(), row.end(), 1.5f);
       }
-      reduce({Dtype::kF32, ReduceOp::kSum, 1, stream}, in, out, 5000);
+      reduce({Dtype::kF32, ReduceOp::kSum, 1}, in, out, 5000);
       for (const auto& row : data) {
         EXPECT_EQ(row, std::vector<float>(5000, 1.5f * static_cast<float>(inputs)));
       }

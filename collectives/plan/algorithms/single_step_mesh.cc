@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// single-step-mesh: every rank sends its whole input to all and folds everything itself, in the
-// order of ranks: one step instead of mesh's two, n - 1 times the message.
+// single-step-mesh: every rank offers its whole input to all and folds everything itself, in the
+// order of ranks: one step instead of mesh's two, n - 1 times the message. What is offered lies in
+// the rank's own scratch memory, which alternates: one barrier, before anybody reads.
 //
 // Source: AWS Neuron documentation, "Neuron collectives: intra-node algorithms" (single-step Mesh).
 #include "collectives/plan/algorithm.h"
 #include "collectives/plan/algorithms/blocks.h"
-#include "collectives/plan/algorithms/exchange.h"
 
 namespace onrt::cc {
 namespace {
@@ -13,24 +13,16 @@ namespace {
 void build(ProgramBuilder& b) {
   const Spec& spec = b.spec();
   b.set_alternate_scratch();
-  b.set_scratch(static_cast<uint64_t>(b.ranks()) * spec.count);
+  b.set_scratch(spec.count);
   for (int channel = 0; channel < spec.channels; ++channel) {
     b.use_channel(channel);
     const auto [first, count] = part_of(spec.count, static_cast<uint64_t>(spec.channels),
                                         static_cast<uint64_t>(channel), line_elements(spec));
-    std::vector<Operand> targets;
+    b.move(b.in(first), b.scratch(first), count);
+    b.barrier();
     std::vector<Operand> inputs;
-    for (int i = 1; i < b.ranks(); ++i) {
-      targets.push_back(
-          {peer_at(b, i), Buffer::kScratch, static_cast<uint64_t>(b.rank()) * spec.count + first});
-    }
-    b.move(b.in(first), targets, count);
-    signal_all(b);
-    wait_all(b);
     for (int rank = 0; rank < b.ranks(); ++rank) {
-      inputs.push_back(rank == b.rank()
-                           ? b.in(first)
-                           : b.scratch(static_cast<uint64_t>(rank) * spec.count + first));
+      inputs.push_back(rank == b.rank() ? b.in(first) : Operand{rank, Buffer::kScratch, first});
     }
     b.reduce(inputs, std::vector<Operand>{b.out(first)}, count);
   }
@@ -44,14 +36,14 @@ Status supports(const Spec& spec) {
 Cost cost(const Spec& spec) {
   const double n = spec.ranks;
   const double all = static_cast<double>(spec.count) * spec.element_bytes;
-  return {(n - 1) / 2 + 1, all * n, all * n};
+  return {1, all, all * n};
 }
 
 }  // namespace
 
 Algorithm single_step_mesh_algorithm() {
   return {"single-step-mesh",
-          "1 step, n-1 times the message sent",
+          "1 step, n-1 times the message read",
           "AWS Neuron documentation, intra-node collectives",
           {Op::kAllReduce},
           supports,
