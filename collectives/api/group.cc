@@ -7,6 +7,14 @@
 #include "runtime/base/format.h"
 
 namespace onrt::cc {
+namespace {
+
+// There is one writer at a time.
+void add_to(std::atomic<uint64_t>& sum, uint64_t value) {
+  sum.store(sum.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+}  // namespace
 
 Group::Group(Job& job, std::vector<int> ranks, uint64_t id, std::unique_ptr<Area> area,
              const EngineOptions& options)
@@ -63,26 +71,36 @@ Status Group::check_process() const {
 Status Group::run_now(const Call& call) {
   const MutexLock lock(engine_mutex_);
   const Status status = engine_.run(call);
-  const MutexLock statistics(statistics_mutex_);
   const Runner& runner = engine_.runner();
-  const bool same_plan = last_plan_ == runner.plan_number();
-  last_plan_ = runner.plan_number();
-  if (!same_plan && (last_.algorithm != runner.algorithm() || last_.why != runner.why())) {
-    last_.algorithm = runner.algorithm();
-    last_.why = runner.why();
-    if (options_.log != nullptr) {
-      ONRT_LOG(options_.log, Nrt, Info, "{} #{} of group {}: {} over shm, {}",
-               describe(runner.record()), runner.calls(), engine_.id(), last_.algorithm, last_.why);
-    }
+  if (last_plan_ != runner.plan_number()) {
+    note_plan();
   }
-  last_.calls = runner.calls();
+  calls_.store(runner.calls(), std::memory_order_relaxed);
   if (status.ok()) {
+    const auto to = runner.bytes_to();
+    const auto from = runner.bytes_from();
     for (size_t i = 0; i < sent_.size(); ++i) {
-      sent_[i] += runner.bytes_to()[i];
-      received_[i] += runner.bytes_from()[i];
+      add_to(sent_[i], to[i]);
+      add_to(received_[i], from[i]);
     }
   }
   return status;
+}
+
+// The operation runs in another way than the one before.
+void Group::note_plan() {
+  const Runner& runner = engine_.runner();
+  last_plan_ = runner.plan_number();
+  const MutexLock lock(last_mutex_);
+  if (last_.algorithm == runner.algorithm() && last_.why == runner.why()) {
+    return;
+  }
+  last_.algorithm = runner.algorithm();
+  last_.why = runner.why();
+  if (options_.log != nullptr) {
+    ONRT_LOG(options_.log, Nrt, Info, "{} #{} of group {}: {} over shm, {}",
+             describe(runner.record()), runner.calls(), engine_.id(), last_.algorithm, last_.why);
+  }
 }
 
 Status Group::run(const Call& call) {
@@ -273,14 +291,15 @@ void Group::work() {
 }
 
 Group::LastCall Group::last() const {
-  const MutexLock lock(statistics_mutex_);
-  return last_;
+  const MutexLock lock(last_mutex_);
+  LastCall last = last_;
+  last.calls = calls_.load();
+  return last;
 }
 
 void Group::traffic(std::vector<uint64_t>* to, std::vector<uint64_t>* from) const {
-  const MutexLock lock(statistics_mutex_);
-  *to = sent_;
-  *from = received_;
+  to->assign(sent_.begin(), sent_.end());
+  from->assign(received_.begin(), received_.end());
   for (int peer = 0; peer < size(); ++peer) {
     (*to)[static_cast<size_t>(peer)] += pipes_.bytes_to(peer);
     (*from)[static_cast<size_t>(peer)] += pipes_.bytes_from(peer);

@@ -72,6 +72,7 @@ class Group {
   };
   Status check_process() const;
   Status run_now(const Call& call);
+  void note_plan() ONRT_REQUIRES(engine_mutex_);
   void work();
   void ensure_worker() ONRT_REQUIRES(queue_mutex_);
   bool move_messages(Status* failure);
@@ -96,11 +97,13 @@ class Group {
   std::thread worker_ ONRT_GUARDED_BY(queue_mutex_);
   std::atomic<bool> has_worker_{false};
 
-  mutable Mutex statistics_mutex_;
-  LastCall last_ ONRT_GUARDED_BY(statistics_mutex_);
-  uint64_t last_plan_ ONRT_GUARDED_BY(statistics_mutex_) = 0;  // last_ is of this one
-  std::vector<uint64_t> sent_ ONRT_GUARDED_BY(statistics_mutex_);
-  std::vector<uint64_t> received_ ONRT_GUARDED_BY(statistics_mutex_);
+  // Written by who holds engine_mutex_, read by anyone.
+  std::atomic<uint64_t> calls_{0};
+  std::vector<std::atomic<uint64_t>> sent_;
+  std::vector<std::atomic<uint64_t>> received_;
+  uint64_t last_plan_ ONRT_GUARDED_BY(engine_mutex_) = 0;  // last_ is of this one
+  mutable Mutex last_mutex_;
+  LastCall last_ ONRT_GUARDED_BY(last_mutex_);  // but for the number of calls
 };
 
 // Thread-safe. Groups must end before their job.

@@ -184,7 +184,10 @@ std::vector<int> Engine::behind_of(int rank, const WaitRecord& wait) const {
   const auto kind = static_cast<WaitKind>(wait.kind);
   if (kind == WaitKind::kEntry || kind == WaitKind::kBarrier) {
     for (int peer = 0; peer < area_.ranks(); ++peer) {
-      if (peer != rank && std::atomic_ref(area_.arrival(peer, wait.channel)).load() < wait.target) {
+      const uint64_t there = kind == WaitKind::kEntry
+                                 ? area_.entered(peer)
+                                 : std::atomic_ref(area_.arrival(peer, wait.channel)).load();
+      if (peer != rank && there < wait.target) {
         behind.push_back(peer);
       }
     }
@@ -237,9 +240,8 @@ std::string Engine::state_of(int rank) const {
       break;
   }
   text += ")";
-  const uint64_t entered = std::atomic_ref(area_.arrival(rank, 0)).load();
-  const uint64_t mine = std::atomic_ref(area_.arrival(endpoint_.rank(), 0)).load();
-  return text + (entered < mine ? " has not arrived" : " does not go on");
+  const bool entered = area_.entered(rank) >= area_.entered(endpoint_.rank());
+  return text + (entered ? " does not go on" : " has not arrived");
 }
 
 Status Engine::fail_wait(const Activity& activity, const std::vector<int>& behind) {

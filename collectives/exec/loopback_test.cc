@@ -31,6 +31,7 @@ class Job {
     PlannerOptions planner;
     planner.algorithm = std::move(algorithm);
     planner.scratch_bytes = kLoopbackScratchBytes / 2;
+    planner.window_bytes = options.seed % 2 == 0 ? 4 : 4096;  // an element at a time, or whole
     for (int rank = 0; rank < spec.ranks; ++rank) {
       runners_.emplace_back(network_.endpoint(rank), planner);
     }

@@ -23,12 +23,7 @@ void Pipes::add(Message message) {
   const MutexLock lock(mutex_);
   Line& target = line(message.peer, message.send);
   target.queue.push_back(std::move(message));
-}
-
-bool Pipes::idle() const {
-  const MutexLock lock(mutex_);
-  return std::all_of(lines_.begin(), lines_.end(),
-                     [](const Line& row) { return row.queue.empty(); });
+  queued_.fetch_add(1);
 }
 
 bool Pipes::waits(WaitRecord* wait) const {
@@ -55,6 +50,7 @@ void Pipes::drop(const Status& status) {
       std::move(row.queue.begin(), row.queue.end(), std::back_inserter(dropped));
       row.queue.clear();
     }
+    queued_.fetch_sub(dropped.size());
   }
   for (Message& message : dropped) {
     message.done(status);
@@ -80,6 +76,7 @@ Result<bool> Pipes::progress() {
           row.begun = false;
           ended.push_back(std::move(front));
           row.queue.pop_front();
+          queued_.fetch_sub(1);
         }
       }
     }

@@ -3,6 +3,7 @@
 // that go through two slots of the shared area. Either side may come first.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,7 +34,7 @@ class Pipes {
   // Moves what can be moved; true when something was. NRT_INVALID when a message and the receive
   // that it meets differ.
   Result<bool> progress();
-  bool idle() const;
+  bool idle() const { return queued_.load(std::memory_order_acquire) == 0; }
   // A peer that the oldest message of some pair waits for, and its record; false when idle.
   bool waits(WaitRecord* wait) const;
   // Ends everything with `status`.
@@ -61,6 +62,7 @@ class Pipes {
   const int rank_;
   mutable Mutex mutex_;
   std::vector<Line> lines_ ONRT_GUARDED_BY(mutex_);
+  std::atomic<size_t> queued_{0};  // messages in lines_: wait loops look at it all the time
 };
 
 }  // namespace onrt::cc

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "collectives/transport/record.h"
 #include "runtime/base/format.h"
 
 namespace onrt::cc {
@@ -43,6 +44,18 @@ int entry_barrier_of(const RankProgram& program, int rank) {
   return -1;
 }
 
+bool is_single_round(const Spec& spec, const RankProgram& program, int entry_barrier) {
+  const bool scratch = program.scratch_elements != 0;
+  if (entry_barrier < 0 || program.partial_elements != 0 ||
+      (scratch && !program.alternate_scratch) ||
+      program.scratch_elements * spec.element_bytes > kSmallBytes) {
+    return false;
+  }
+  const std::vector<Step>& steps = program.channels.front();
+  return std::all_of(steps.begin() + entry_barrier + 1, steps.end(),
+                     [](const Step& step) { return moves_data(step.kind); });
+}
+
 void count_bytes(Plan& plan, int rank) {
   const auto ranks = static_cast<size_t>(plan.spec.ranks);
   plan.bytes_to.assign(ranks, 0);
@@ -80,9 +93,9 @@ Result<Choice> Planner::pick(const Spec& spec) const {
   return choose(spec, link, options_.algorithm);
 }
 
-bool Planner::fits(const Algorithm& algorithm, const Spec& spec, bool* merges,
+bool Planner::fits(const Algorithm& algorithm, const Spec& spec, Shape* shape,
                    Status* failure) const {
-  *merges = true;
+  *shape = {};
   for (int rank = 0; rank < spec.ranks; ++rank) {
     auto program = build_program(algorithm, spec, rank);
     if (!program.ok()) {
@@ -93,7 +106,9 @@ bool Planner::fits(const Algorithm& algorithm, const Spec& spec, bool* merges,
         program->partial_elements * spec.partial_bytes > options_.scratch_bytes) {
       return false;
     }
-    *merges = *merges && entry_barrier_of(*program, rank) >= 0;
+    const int entry_barrier = entry_barrier_of(*program, rank);
+    shape->merges = shape->merges && entry_barrier >= 0;
+    shape->single_round = shape->single_round && is_single_round(spec, *program, entry_barrier);
   }
   return true;
 }
@@ -139,8 +154,8 @@ Result<const Plan*> Planner::plan(const Spec& spec) {
       window = packed_window(spec, 0, longest);
     }
   }
-  bool merges = false;
-  while (!fits(*choice.algorithm, window, &merges, &failure)) {
+  Shape shape;
+  while (!fits(*choice.algorithm, window, &shape, &failure)) {
     if (longest <= 1) {
       return Status(NRT_RESOURCE, format("{} of {} ranks: the scratch memory of {} bytes is too "
                                          "small for {}",
@@ -153,8 +168,9 @@ Result<const Plan*> Planner::plan(const Spec& spec) {
   ONRT_RETURN_IF_ERROR(failure);
   ONRT_ASSIGN_OR_RETURN(const Plan* const made, build(window, choice));
   recent_.front().asked = spec;
-  if (merges) {
+  if (shape.merges) {
     recent_.front().plan->entry_barrier = entry_barrier_of(made->program, rank_);
+    recent_.front().plan->single_round = shape.single_round;
   }
   return made;
 }

@@ -23,6 +23,8 @@ struct Plan {
   // Every rank's program begins with steps within its own memory, then a barrier on its only
   // channel: that barrier can be the one that compares the calls. Index of that step, else -1.
   int entry_barrier = -1;
+  // Nothing but moves follows that barrier, and scratch memory is at most kSmallBytes.
+  bool single_round = false;
   std::vector<uint64_t> bytes_to;    // written by this rank into each rank's memory
   std::vector<uint64_t> bytes_from;  // read by this rank from each rank's memory
 };
@@ -51,7 +53,11 @@ class Planner {
  private:
   Result<Choice> pick(const Spec& spec) const;
   Result<const Plan*> build(const Spec& spec, const Choice& choice);
-  bool fits(const Algorithm& algorithm, const Spec& spec, bool* merges, Status* failure) const;
+  struct Shape {  // of all ranks' programs
+    bool merges = true;
+    bool single_round = true;
+  };
+  bool fits(const Algorithm& algorithm, const Spec& spec, Shape* shape, Status* failure) const;
 
   struct Entry {
     Spec asked;

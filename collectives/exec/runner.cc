@@ -12,8 +12,6 @@ namespace {
 // From here on results go around the caches, unless what they overwrite was read just before: those
 // lines are there already, and pushing them out only costs.
 constexpr uint64_t kStreamBytes = 8 << 20;
-// Of all blocks of a message together.
-constexpr uint64_t kCopiedBytes = 8192;
 constexpr int32_t kNoBuffer = -2;  // in CallRecord: the rank has none here, so any access will do
 
 bool is_v(Op op) { return op == Op::kAllGatherV || op == Op::kAllToAllV; }
@@ -51,12 +49,22 @@ Runner::Runner(Endpoint& endpoint, PlannerOptions options)
   out_maps_.resize(1);
   bytes_to_.assign(n, 0);
   bytes_from_.assign(n, 0);
+  for (uint64_t call = 0; call < 2; ++call) {
+    for (int peer = 0; peer < ranks_; ++peer) {
+      Base small;
+      small.ref = endpoint_.small(peer, call);
+      if (load_store_ || peer == rank_) {
+        small.data = *endpoint_.map(peer, small.ref, kSmallBytes);
+      }
+      small_bases_[call].push_back(small);
+    }
+  }
 }
 
 // Small messages go through scratch memory wherever they lie: one round less.
 bool Runner::copied(const Call& call) const {
   return !is_v(call.op) && call.op != Op::kPermute &&
-         call.count * static_cast<uint64_t>(ranks_) <= kCopiedBytes / dtype_bytes(call.dtype);
+         call.count * static_cast<uint64_t>(ranks_) <= kSmallBytes / dtype_bytes(call.dtype);
 }
 
 Access Runner::own_access(const Call& call) const {
@@ -118,12 +126,14 @@ bool Runner::repeats(const Call& call, bool in_place) const {
 }
 
 Status Runner::begin(const Call& call) {
-  ONRT_RETURN_IF_ERROR(check(call));
   record_ = record_of(call, calls_ + 1, rank_);
   record_.in_file = call.in.data == nullptr ? kNoBuffer : record_.in_file;
   record_.out_file = call.out.data == nullptr ? kNoBuffer : record_.out_file;
   const bool in_place = record_.in_place != 0;
   const bool repeated = repeats(call, in_place);
+  if (!repeated) {
+    ONRT_RETURN_IF_ERROR(check(call));
+  }
   call_ = call;
   element_bytes_ = dtype_bytes(call.dtype);
   partial_bytes_ = accumulator_bytes(call.dtype);
@@ -141,9 +151,16 @@ Status Runner::begin(const Call& call) {
   }
   plan_ = message_plan_;
   merged_ = plan_ != nullptr && plan_->entry_barrier >= 0 && !root_decides(call.op);
+  small_ = merged_ && plan_->single_round && copied(call) && longest_block(plan_->spec) == longest_;
   ++calls_;
-  if (merged_) {
+  if (small_) {
+    if (!repeated) {
+      set_maps();
+    }
+  } else if (merged_) {
     start_window();
+  }
+  if (merged_) {
     ONRT_RETURN_IF_ERROR(run_before_entry());
   }
   if (call.op == Op::kAllToAllV) {
@@ -154,10 +171,18 @@ Status Runner::begin(const Call& call) {
     }
     endpoint_.publish_words(calls_, words);
   }
-  endpoint_.publish(record_);
-  entry_ = endpoint_.arrive(0);
+  endpoint_.enter(record_);
   stage_ = Stage::kEntry;
   return ok_status();
+}
+
+bool Runner::all_entered() const {
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_ && !endpoint_.entered(peer, calls_)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool Runner::all_arrived(uint32_t channel, uint64_t target) const {
@@ -176,6 +201,15 @@ Status Runner::run_before_entry() {
   const auto& steps = plan_->program.channels.front();
   for (int i = 0; i < plan_->entry_barrier; ++i) {
     ONRT_RETURN_IF_ERROR(move(steps[static_cast<size_t>(i)]));
+  }
+  return ok_status();
+}
+
+// A single round: all that is left.
+Status Runner::run_after_entry() {
+  const std::vector<Step>& steps = plan_->program.channels.front();
+  for (size_t i = static_cast<size_t>(plan_->entry_barrier) + 1; i < steps.size(); ++i) {
+    ONRT_RETURN_IF_ERROR(move(steps[i]));
   }
   return ok_status();
 }
@@ -382,12 +416,17 @@ Result<bool> Runner::advance() {
 Result<bool> Runner::go_on() {
   ONRT_RETURN_IF_ERROR(endpoint_.progress());
   if (stage_ == Stage::kEntry) {
-    if (!all_arrived(0, entry_)) {
-      wait_ = {static_cast<uint32_t>(WaitKind::kEntry), -1, calls_, 0, 0, entry_, 0};
+    if (!all_entered()) {
+      wait_ = {static_cast<uint32_t>(WaitKind::kEntry), -1, calls_, 0, 0, calls_, 0};
       return false;
     }
     ONRT_RETURN_IF_ERROR(compare_calls());
-    ONRT_RETURN_IF_ERROR(settle());
+    if (small_) {
+      ONRT_RETURN_IF_ERROR(run_after_entry());
+      stage_ = Stage::kFlushing;
+    } else {
+      ONRT_RETURN_IF_ERROR(settle());
+    }
   }
   while (stage_ == Stage::kRunning) {
     ONRT_ASSIGN_OR_RETURN(const bool ended, run_channels());
@@ -512,8 +551,11 @@ std::vector<int> Runner::behind() const {
     ranks.push_back(wait_.rank);
     return ranks;
   }
+  const bool entry = wait_.kind == static_cast<uint32_t>(WaitKind::kEntry);
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_ && endpoint_.arrived(peer, wait_.channel) < wait_.target) {
+    const bool there = entry ? endpoint_.entered(peer, calls_)
+                             : endpoint_.arrived(peer, wait_.channel) >= wait_.target;
+    if (peer != rank_ && !there) {
       ranks.push_back(peer);
     }
   }

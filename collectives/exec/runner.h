@@ -37,8 +37,8 @@ class Runner {
   uint64_t plan_number() const { return plan_ == nullptr ? 0 : plan_->number; }
   const std::string& algorithm() const { return plan_ == nullptr ? none_ : plan_->algorithm; }
   const std::string& why() const { return plan_ == nullptr ? none_ : plan_->why; }
-  std::span<const uint64_t> bytes_to() const { return bytes_to_; }
-  std::span<const uint64_t> bytes_from() const { return bytes_from_; }
+  std::span<const uint64_t> bytes_to() const { return small_ ? plan_->bytes_to : bytes_to_; }
+  std::span<const uint64_t> bytes_from() const { return small_ ? plan_->bytes_from : bytes_from_; }
   // The rank that differs, after advance() failed for that; else -1.
   int differing_rank() const { return differing_; }
 
@@ -60,6 +60,7 @@ class Runner {
   bool repeats(const Call& call, bool in_place) const;
   void start_window();
   Status run_before_entry();
+  bool all_entered() const;
   bool all_arrived(uint32_t channel, uint64_t target) const;
   Status compare_calls();
   Status settle();  // what root and the peers' memory decide, once all have entered
@@ -67,6 +68,7 @@ class Runner {
   Status map_buffers();
   void set_maps();
   Result<bool> go_on();
+  Status run_after_entry();
   Result<bool> run_channels();
   Result<bool> run_channel(uint32_t channel, bool* moved);
   Result<bool> synchronise(uint32_t channel, const Step& step);
@@ -89,6 +91,9 @@ class Runner {
     return bases_[static_cast<size_t>(rank) * 4 + static_cast<size_t>(buffer)];
   }
   const Base& base(int rank, Buffer buffer) const {
+    if (small_ && buffer == Buffer::kScratch) {
+      return small_bases_[calls_ % 2][static_cast<size_t>(rank)];
+    }
     return bases_[static_cast<size_t>(rank) * 4 + static_cast<size_t>(buffer)];
   }
   const BlockMap& map(int rank, Buffer buffer) const {
@@ -114,7 +119,7 @@ class Runner {
   const Plan* message_plan_ = nullptr;  // for spec_
   const Plan* plan_ = nullptr;          // of the window
   bool merged_ = false;                 // the entry was the program's first barrier
-  uint64_t entry_ = 0;
+  bool small_ = false;    // ... and its only one; scratch is the records' small memory
   uint64_t first_ = 0;    // of the window
   uint64_t longest_ = 0;  // elements of the longest block
   uint64_t window_ = 0;
@@ -125,6 +130,7 @@ class Runner {
   bool simple_ = true;  // no buffer of the window has gaps
   std::vector<Channel> channels_;
   std::vector<Base> bases_;
+  std::vector<Base> small_bases_[2];  // by the parity of the call
   std::vector<BlockMap> in_maps_, out_maps_;
   std::vector<uint64_t> extents_in_, extents_out_;  // kAllToAllV: bytes of each rank's buffers
   std::vector<std::vector<uint64_t>> in_places_, out_places_;  // the same: offsets of blocks

@@ -4,6 +4,7 @@
 // written by std::atomic_ref.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,12 @@ struct alignas(128) RankState {
 };
 static_assert(sizeof(RankState) == 128);
 
+// A call of a rank: its record, and what it shares of a small message right behind.
+struct alignas(128) EntrySlot {
+  CallRecord record;
+  std::byte data[kSmallBytes];
+};
+
 // A message of send() in pieces, from one rank to another. `sent` and `taken` count pieces.
 struct alignas(128) PipeEnd {
   uint64_t pieces;
@@ -55,7 +62,7 @@ static_assert(sizeof(PipeHeader) == 512);
 // Where things are, for `ranks` ranks.
 struct AreaLayout {
   explicit AreaLayout(int ranks);
-  uint64_t states, arrivals, counters, records, words, pipes, pipe_data, scratch, total;
+  uint64_t states, arrivals, counters, entries, words, pipes, pipe_data, scratch, total;
   uint64_t words_per_rank;
   int ranks;
 };
@@ -80,8 +87,13 @@ class Area {
                     (index(to) * kAreaChannels + number) * index(layout_.ranks) + index(from))
         ->value;
   }
-  CallRecord& record(int rank, uint64_t call) const {
-    return *at<CallRecord>(layout_.records, (index(rank) * 2 + call % 2) * 2);
+  EntrySlot& entry(int rank, uint64_t call) const {
+    return *at<EntrySlot>(layout_.entries, index(rank) * 2 + call % 2);
+  }
+  // Number of the last call that `rank` has entered.
+  uint64_t entered(int rank) const {
+    return std::max(std::atomic_ref(entry(rank, 0).record.call).load(std::memory_order_acquire),
+                    std::atomic_ref(entry(rank, 1).record.call).load(std::memory_order_acquire));
   }
   uint64_t* words(int rank, uint64_t call) const {
     return at<uint64_t>(layout_.words, (index(rank) * 2 + call % 2) * layout_.words_per_rank);
@@ -98,6 +110,10 @@ class Area {
   uint64_t scratch_offset(int rank, int area) const {
     return layout_.scratch +
            (index(rank) * kScratchAreas + static_cast<uint64_t>(area)) * kScratchBytes;
+  }
+  uint64_t small_offset(int rank, uint64_t call) const {
+    return layout_.entries + (index(rank) * 2 + call % 2) * sizeof(EntrySlot) +
+           offsetof(EntrySlot, data);
   }
   std::byte* base() const { return base_; }
   uint64_t bytes() const { return layout_.total; }

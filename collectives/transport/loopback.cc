@@ -137,7 +137,7 @@ std::optional<Message> LoopbackNetwork::fetch(int to, int from, const MemoryRef&
 LoopbackEndpoint::LoopbackEndpoint(LoopbackNetwork& network, int rank)
     : network_(network),
       rank_(rank),
-      scratch_(kScratchAreas * kLoopbackScratchBytes),
+      scratch_(kScratchAreas * kLoopbackScratchBytes + 2 * kSmallBytes),
       peers_(static_cast<size_t>(network.ranks_)) {
   caps_.name = "loopback";
 }
@@ -168,6 +168,11 @@ Result<std::byte*> LoopbackEndpoint::map(int rank, const MemoryRef& ref, uint64_
 
 MemoryRef LoopbackEndpoint::scratch(int /*rank*/, int area) const {
   return {kScratchFile, static_cast<uint64_t>(area) * kLoopbackScratchBytes};
+}
+
+// Behind the other areas.
+MemoryRef LoopbackEndpoint::small(int /*rank*/, uint64_t call) const {
+  return {kScratchFile, kScratchAreas * kLoopbackScratchBytes + call % 2 * kSmallBytes};
 }
 
 void LoopbackEndpoint::send(Message message) {
@@ -257,7 +262,7 @@ uint64_t LoopbackEndpoint::arrived(int rank, uint32_t channel) {
   return peer(rank).arrivals[channel];
 }
 
-void LoopbackEndpoint::publish(const CallRecord& record) {
+void LoopbackEndpoint::enter(const CallRecord& record) {
   peer(rank_).records[record.call % 2] = record;
   for (int to = 0; to < ranks(); ++to) {
     if (to != rank_) {
@@ -269,6 +274,10 @@ void LoopbackEndpoint::publish(const CallRecord& record) {
       send(std::move(message));
     }
   }
+}
+
+bool LoopbackEndpoint::entered(int rank, uint64_t call) {
+  return peer(rank).records[call % 2].call == call;
 }
 
 CallRecord LoopbackEndpoint::record(int rank, uint64_t call) {

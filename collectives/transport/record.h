@@ -29,6 +29,9 @@ struct CallRecord {
 };
 static_assert(std::is_trivially_copyable_v<CallRecord> && sizeof(CallRecord) == 64);
 
+// Of scratch memory beside a record.
+inline constexpr uint64_t kSmallBytes = 8192;
+
 enum class WaitKind : uint32_t { kNone = 0, kEntry, kBarrier, kSignal, kSend, kReceive, kFlush };
 
 // What a rank that is not running waits for; for peers that look for the culprit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/transport/shm.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/base/format.h"
@@ -28,6 +29,10 @@ MemoryRef ShmEndpoint::scratch(int rank, int area) const {
   return {kAreaFile, area_.scratch_offset(rank, area)};
 }
 
+MemoryRef ShmEndpoint::small(int rank, uint64_t call) const {
+  return {kAreaFile, area_.small_offset(rank, call)};
+}
+
 Status ShmEndpoint::put(int to, const MemoryRef& ref, const std::byte* from, uint64_t bytes) {
   ONRT_ASSIGN_OR_RETURN(std::byte* const target, map(to, ref, bytes));
   std::memcpy(target, from, bytes);
@@ -51,11 +56,15 @@ uint64_t ShmEndpoint::counter(int from, uint32_t number) {
   return std::atomic_ref(area_.counter(from, rank_, number)).load(std::memory_order_acquire);
 }
 
-uint64_t ShmEndpoint::arrive(uint32_t channel) {
-  const uint64_t value = std::atomic_ref(area_.arrival(rank_, channel)).fetch_add(1) + 1;
+void ShmEndpoint::wake_peers() const {
   for (int peer = 0; peer < area_.ranks(); ++peer) {
     area_.wake(peer);
   }
+}
+
+uint64_t ShmEndpoint::arrive(uint32_t channel) {
+  const uint64_t value = std::atomic_ref(area_.arrival(rank_, channel)).fetch_add(1) + 1;
+  wake_peers();
   return value;
 }
 
@@ -63,13 +72,27 @@ uint64_t ShmEndpoint::arrived(int rank, uint32_t channel) {
   return std::atomic_ref(area_.arrival(rank, channel)).load(std::memory_order_acquire);
 }
 
-void ShmEndpoint::publish(const CallRecord& record) {
-  std::memcpy(static_cast<void*>(&area_.record(rank_, record.call)), &record, sizeof(record));
+// The call's number goes last: it says that all the rest is there. As in signal(), its store is the
+// fence before the look at `sleeping`.
+void ShmEndpoint::enter(const CallRecord& record) {
+  static_assert(offsetof(CallRecord, call) == 0);
+  constexpr size_t kRest = sizeof(record.call);
+  CallRecord& target = area_.entry(rank_, record.call).record;
+  std::memcpy(reinterpret_cast<std::byte*>(&target) + kRest,
+              reinterpret_cast<const std::byte*>(&record) + kRest, sizeof(record) - kRest);
+  std::atomic_ref(target.call).store(record.call);
+  wake_peers();
+}
+
+// A slot is used again two calls later, when all ranks have left this one.
+bool ShmEndpoint::entered(int rank, uint64_t call) {
+  const std::atomic_ref entered(area_.entry(rank, call).record.call);
+  return entered.load(std::memory_order_acquire) == call;
 }
 
 CallRecord ShmEndpoint::record(int rank, uint64_t call) {
   CallRecord copy;
-  std::memcpy(static_cast<void*>(&copy), &area_.record(rank, call), sizeof(copy));
+  std::memcpy(static_cast<void*>(&copy), &area_.entry(rank, call).record, sizeof(copy));
   return copy;
 }
 

@@ -23,6 +23,7 @@ class ShmEndpoint final : public Endpoint {
   Result<std::byte*> map(int rank, const MemoryRef& ref, uint64_t bytes) override;
   uint64_t scratch_bytes() const override { return kScratchBytes; }
   MemoryRef scratch(int rank, int area) const override;
+  MemoryRef small(int rank, uint64_t call) const override;
   Status put(int to, const MemoryRef& ref, const std::byte* from, uint64_t bytes) override;
   Status get(int from, const MemoryRef& ref, std::byte* to, uint64_t bytes) override;
   Status signal(int to, uint32_t number, uint32_t amount) override;
@@ -30,7 +31,8 @@ class ShmEndpoint final : public Endpoint {
   Result<bool> flush() override { return true; }
   uint64_t arrive(uint32_t channel) override;
   uint64_t arrived(int rank, uint32_t channel) override;
-  void publish(const CallRecord& record) override;
+  void enter(const CallRecord& record) override;
+  bool entered(int rank, uint64_t call) override;
   CallRecord record(int rank, uint64_t call) override;
   void publish_words(uint64_t call, std::span<const uint64_t> mine) override;
   std::span<const uint64_t> words(int rank, uint64_t call, size_t count) override;
@@ -38,6 +40,8 @@ class ShmEndpoint final : public Endpoint {
   Status progress() override { return ok_status(); }
 
  private:
+  void wake_peers() const;
+
   // The number of the file that stands for the area itself in a MemoryRef.
   static constexpr int32_t kAreaFile = 1 << 30;
 

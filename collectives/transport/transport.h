@@ -41,9 +41,11 @@ class Endpoint {
 
   // Host address of `bytes` at a place of `rank`. Only with load_store.
   virtual Result<std::byte*> map(int rank, const MemoryRef& ref, uint64_t bytes) = 0;
-  // This rank's scratch memory, and that of peers as a MemoryRef.
+  // This rank's scratch memory, and that of peers as a MemoryRef. small(): kSmallBytes that lie
+  // beside the record of a call; two are kept, by the parity of `call`.
   virtual uint64_t scratch_bytes() const = 0;  // of one area; areas 0, 1: alternate; 2: the rest
   virtual MemoryRef scratch(int rank, int area) const = 0;
+  virtual MemoryRef small(int rank, uint64_t call) const = 0;
 
   // Data. They take effect in order per peer, and before signals that follow them.
   virtual Status put(int to, const MemoryRef& ref, const std::byte* from, uint64_t bytes) = 0;
@@ -60,10 +62,12 @@ class Endpoint {
   virtual uint64_t arrived(int rank, uint32_t channel) = 0;
 
   // What this rank is about to do, for its peers to compare; two are kept, by the parity of `call`.
-  // Seen by whoever sees the arrive() that follows.
-  virtual void publish(const CallRecord& record) = 0;
+  // What came before is visible to whoever sees that the rank has entered the call.
+  virtual void enter(const CallRecord& record) = 0;
+  virtual bool entered(int rank, uint64_t call) = 0;
   virtual CallRecord record(int rank, uint64_t call) = 0;
-  // Words that travel with a record (counts of variable sizes): `mine` has as many on every rank.
+  // Words that belong to the record that follows (counts of variable sizes): `mine` has as many on
+  // every rank.
   virtual void publish_words(uint64_t call, std::span<const uint64_t> mine) = 0;
   virtual std::span<const uint64_t> words(int rank, uint64_t call, size_t count) = 0;
   virtual size_t most_words() const = 0;

@@ -24,8 +24,8 @@ uint64_t round_up(uint64_t value, uint64_t grain) { return (value + grain - 1) /
 
 HostPool::~HostPool() {
   const MutexLock lock(mutex_);
-  if (base_ != nullptr) {
-    ::munmap(base_, kBytes);
+  if (std::byte* const base = base_.load()) {
+    ::munmap(base, kBytes);
   }
 }
 
@@ -49,7 +49,7 @@ Result<void*> HostPool::allocate(uint64_t bytes) {
                                       kBytes, bytes));
   }
   const MutexLock lock(mutex_);
-  if (base_ == nullptr) {
+  if (base_.load() == nullptr) {
     void* base =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
     if (base == MAP_FAILED) {
@@ -58,7 +58,7 @@ Result<void*> HostPool::allocate(uint64_t bytes) {
     }
     ::madvise(base, kBytes, MADV_DONTDUMP);
     ::madvise(base, kBytes, MADV_DONTFORK);
-    base_ = static_cast<std::byte*>(base);
+    base_.store(static_cast<std::byte*>(base), std::memory_order_release);
   }
   const uint64_t size = round_up(bytes, kGrain);
   const uint64_t alignment = size >= kLargeGrain ? kLargeGrain : kGrain;
@@ -74,15 +74,13 @@ Result<void*> HostPool::allocate(uint64_t bytes) {
                   format("host memory that ranks share: no room for {}", format_bytes(bytes)));
   }
   used_[place] = size;
-  return static_cast<void*>(base_ + place);
+  return static_cast<void*>(base_.load() + place);
 }
 
 Status HostPool::free(void* data) {
   const MutexLock lock(mutex_);
-  const auto at = static_cast<std::byte*>(data);
-  const auto found = base_ == nullptr || at < base_ || at >= base_ + kBytes
-                         ? used_.end()
-                         : used_.find(static_cast<uint64_t>(at - base_));
+  const auto offset = offset_of(data, 1);
+  const auto found = offset ? used_.find(*offset) : used_.end();
   if (found == used_.end()) {
     return Status(NRT_INVALID, format("{} is not memory of host_allocate()", data));
   }
@@ -93,13 +91,13 @@ Status HostPool::free(void* data) {
 }
 
 std::optional<uint64_t> HostPool::offset_of(const void* data, uint64_t bytes) const {
-  const MutexLock lock(mutex_);
-  const auto* at = static_cast<const std::byte*>(data);
-  if (base_ == nullptr || at < base_ || at >= base_ + kBytes ||
-      bytes > static_cast<uint64_t>(base_ + kBytes - at)) {
+  const std::byte* const base = base_.load(std::memory_order_acquire);
+  const auto* const at = static_cast<const std::byte*>(data);
+  if (base == nullptr || at < base || at >= base + kBytes ||
+      bytes > static_cast<uint64_t>(base + kBytes - at)) {
     return std::nullopt;
   }
-  return static_cast<uint64_t>(at - base_);
+  return static_cast<uint64_t>(at - base);
 }
 
 }  // namespace onrt::api

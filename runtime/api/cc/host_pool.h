@@ -2,6 +2,7 @@
 // Host memory that other ranks can map: one sparse memfd, handed out in pages, first fit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -34,8 +35,8 @@ class HostPool {
 
  private:
   UniqueFd fd_;
-  mutable Mutex mutex_;
-  std::byte* base_ ONRT_GUARDED_BY(mutex_) = nullptr;
+  Mutex mutex_;
+  std::atomic<std::byte*> base_{nullptr};  // set once, by who holds mutex_
   std::map<uint64_t, uint64_t> used_ ONRT_GUARDED_BY(mutex_);  // offset, bytes
 };
 
