@@ -36,7 +36,7 @@ class HostPool {
  private:
   UniqueFd fd_;
   Mutex mutex_;
-  std::atomic<std::byte*> base_{nullptr};  // set once, by who holds mutex_
+  std::atomic<std::byte*> base_{nullptr};                      // set once, by who holds mutex_
   std::map<uint64_t, uint64_t> used_ ONRT_GUARDED_BY(mutex_);  // offset, bytes
 };
 
