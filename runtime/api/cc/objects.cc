@@ -9,6 +9,18 @@
 namespace onrt::api {
 namespace {
 
+// Rank 0's address; alone it needs none.
+Status check_root(const cc::BootOptions& boot) {
+  if (boot.root.port != 0 || boot.size == 1) {
+    return ok_status();
+  }
+  return Status(
+      NRT_INVALID,
+      format("address of rank 0 of {} ranks: expected host:port in NEURON_RT_ROOT_COMM_ID, "
+             "in the call or from torchrun, found none",
+             boot.size));
+}
+
 // Rank, size and root: of the request, else of the launcher.
 Status place(const CommRequest& request, cc::BootOptions* boot) {
   if (!request.root.empty()) {
@@ -17,7 +29,7 @@ Status place(const CommRequest& request, cc::BootOptions* boot) {
   if (request.size > 0) {
     boot->rank = request.rank;
     boot->size = request.size;
-    return ok_status();
+    return check_root(*boot);
   }
   ONRT_ASSIGN_OR_RETURN(const auto found, cc::discover_rank());
   if (!found) {
@@ -30,7 +42,7 @@ Status place(const CommRequest& request, cc::BootOptions* boot) {
   if (boot->root.port == 0 && found->root) {
     boot->root = *found->root;
   }
-  return ok_status();
+  return check_root(*boot);
 }
 
 }  // namespace

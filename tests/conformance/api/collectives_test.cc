@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "nrt/nrt_async.h"
@@ -112,6 +113,322 @@ TEST_F(CollectivesTest, TensorsAndHostMemoryAreReduced) {
     WANT(cc->destroy(comm) == NRT_SUCCESS);
     WANT(cc->destroy(comm) == NRT_INVALID_HANDLE);
     nrt_close();
+    return 0;
+  });
+}
+
+// A rank of a job with what tests of the table need; no device.
+struct Rank {
+  const onrt_cc_api_t* cc = onrt_cc_api(ONRT_CC_VERSION);
+  onrt_cc_comm_t* comm = nullptr;
+  onrt_cc_group_t* world = nullptr;
+
+  int join(int rank, int size) {
+    onrt_cc_init_t how{};
+    how.struct_size = sizeof(how);
+    how.rank = rank;
+    how.size = size;
+    WANT(cc->init(&how, &comm) == NRT_SUCCESS);
+    WANT(cc->world(comm, &world) == NRT_SUCCESS);
+    return 0;
+  }
+};
+
+onrt_cc_buffer_t host(std::vector<int32_t>& values, size_t offset = 0) {
+  return {nullptr, values.data(), offset * sizeof(int32_t)};
+}
+
+using Ints = std::vector<int32_t>;
+
+// Results by hand: rank r gives 10 r + i as element i.
+Ints given(int rank, int count) {
+  Ints values;
+  for (int i = 0; i < count; ++i) {
+    values.push_back(10 * rank + i);
+  }
+  return values;
+}
+
+TEST_F(CollectivesTest, OperationsOfTheTableGiveWhatTheirCommentsSay) {
+  run_ranks(4, [](int rank) {
+    Rank r;
+    WANT(r.join(rank, 4) == 0);
+    const onrt_cc_api_t* cc = r.cc;
+    constexpr onrt_cc_dtype_t kType = ONRT_CC_S32;
+    Ints in = given(rank, 2);
+    Ints out(2, -1);
+    onrt_cc_buffer_t from = host(in);
+    onrt_cc_buffer_t to = host(out);
+
+    // Sum of 10 r: 60; of i: 4 i. Largest: rank 3's. Products of 1, 11, 21, 31: 7161.
+    WANT(cc->all_reduce(r.world, &from, &to, 2, kType, ONRT_CC_SUM, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{60, 64}));
+    WANT(cc->all_reduce(r.world, &from, &to, 2, kType, ONRT_CC_MAX, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{30, 31}));
+    WANT(cc->all_reduce(r.world, &from, &to, 2, kType, ONRT_CC_MIN, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{0, 1}));
+    WANT(cc->all_reduce(r.world, &from, &to, 2, kType, ONRT_CC_PROD, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{0, 7161}));
+    WANT(cc->all_reduce(r.world, &from, &to, 2, kType, ONRT_CC_AVG, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{15, 16}));
+
+    Ints shared = rank == 2 ? given(2, 3) : Ints(3, -1);
+    const onrt_cc_buffer_t both = host(shared);
+    WANT(cc->broadcast(r.world, &both, 3, kType, 2, nullptr) == NRT_SUCCESS);
+    WANT(shared == (Ints{20, 21, 22}));
+
+    WANT(cc->reduce(r.world, &from, rank == 1 ? &to : nullptr, 2, kType, ONRT_CC_SUM, 1, nullptr) ==
+         NRT_SUCCESS);
+    WANT(out == (rank == 1 ? Ints{60, 64} : Ints{15, 16}));
+
+    Ints all(8, -1);
+    const onrt_cc_buffer_t wide = host(all);
+    WANT(cc->gather(r.world, &from, rank == 3 ? &wide : nullptr, 2, kType, 3, nullptr) ==
+         NRT_SUCCESS);
+    WANT(all == (rank == 3 ? Ints{0, 1, 10, 11, 20, 21, 30, 31} : Ints(8, -1)));
+    Ints whole = given(7, 8);
+    const onrt_cc_buffer_t source = host(whole);
+    WANT(cc->scatter(r.world, rank == 0 ? &source : nullptr, &to, 2, kType, 0, nullptr) ==
+         NRT_SUCCESS);
+    WANT(out == (Ints{70 + 2 * rank, 71 + 2 * rank}));
+    WANT(cc->all_gather(r.world, &from, &wide, 2, kType, nullptr) == NRT_SUCCESS);
+    WANT(all == (Ints{0, 1, 10, 11, 20, 21, 30, 31}));
+    Ints blocks = given(rank, 8);
+    const onrt_cc_buffer_t mine = host(blocks);
+    WANT(cc->reduce_scatter(r.world, &mine, &to, 2, kType, ONRT_CC_SUM, nullptr) == NRT_SUCCESS);
+    WANT(out == (Ints{60 + 4 * (2 * rank), 60 + 4 * (2 * rank + 1)}));
+    WANT(cc->all_to_all(r.world, &mine, &wide, 2, kType, nullptr) == NRT_SUCCESS);
+    for (int j = 0; j < 4; ++j) {
+      WANT(all[static_cast<size_t>(2 * j)] == 10 * j + 2 * rank);
+    }
+
+    // Rank 0 gives one element, rank 3 four; each block one element behind the one before.
+    const uint64_t counts[] = {1, 2, 3, 4};
+    const uint64_t offsets[] = {0, 2, 5, 9};
+    Ints part = given(rank, rank + 1);
+    const onrt_cc_buffer_t uneven = host(part);
+    Ints gaps(13, -1);
+    const onrt_cc_buffer_t gapped = host(gaps);
+    WANT(cc->all_gather_v(r.world, &uneven, &gapped, counts, offsets, kType, nullptr) ==
+         NRT_SUCCESS);
+    WANT(gaps == (Ints{0, -1, 10, 11, -1, 20, 21, 22, -1, 30, 31, 32, 33}));
+    // Rank r sends s + 1 elements to rank s.
+    const uint64_t receives[] = {static_cast<uint64_t>(rank) + 1, static_cast<uint64_t>(rank) + 1,
+                                 static_cast<uint64_t>(rank) + 1, static_cast<uint64_t>(rank) + 1};
+    Ints ten = given(rank, 10);
+    const onrt_cc_buffer_t sent = host(ten);
+    Ints got(16, -1);
+    const onrt_cc_buffer_t received = host(got);
+    WANT(cc->all_to_all_v(r.world, &sent, &received, counts, nullptr, receives, nullptr, kType,
+                          nullptr) == NRT_SUCCESS);
+    for (int j = 0; j < 4; ++j) {
+      const int first = rank * (rank + 1) / 2;  // of our block in rank j's buffer
+      WANT(got[static_cast<size_t>(j * (rank + 1))] == 10 * j + first);
+    }
+    WANT(got[15] == (rank == 3 ? 39 : -1));
+
+    const int32_t pairs[] = {0, 1, 1, 0, 2, 2};
+    out = {-5, -5};
+    WANT(cc->permute(r.world, &from, &to, 2, kType, pairs, 3, nullptr) == NRT_SUCCESS);
+    const Ints expected[] = {{10, 11}, {0, 1}, {20, 21}, {-5, -5}};
+    WANT(out == expected[rank]);
+
+    onrt_cc_last_call_t last{};
+    last.struct_size = sizeof(last);
+    WANT(cc->last_call(r.world, &last) == NRT_SUCCESS);
+    WANT(last.calls == 15 && std::string(last.transport) == "shm" && last.algorithm[0] != 0);
+    WANT(cc->destroy(r.comm) == NRT_SUCCESS);
+    return 0;
+  });
+}
+
+TEST_F(CollectivesTest, SplitsGroupsAndMessagesAreTheirOwn) {
+  run_ranks(4, [](int rank) {
+    Rank r;
+    WANT(r.join(rank, 4) == 0);
+    const onrt_cc_api_t* cc = r.cc;
+    // Case H11: a group of one rank is not the world.
+    const auto me = static_cast<uint32_t>(rank);
+    onrt_cc_group_t* alone = nullptr;
+    WANT(cc->group(r.comm, &me, 1, &alone) == NRT_SUCCESS);
+    Ints value = {rank + 1};
+    const onrt_cc_buffer_t both = host(value);
+    WANT(cc->all_reduce(alone, &both, &both, 1, ONRT_CC_S32, ONRT_CC_SUM, nullptr) == NRT_SUCCESS);
+    WANT(value == Ints{rank + 1});
+    WANT(cc->broadcast(alone, &both, 1, ONRT_CC_S32, 0, nullptr) == NRT_SUCCESS);
+    WANT(value == Ints{rank + 1});
+    // Odd and even ranks; rank 2 stays out of the second split.
+    onrt_cc_group_t* half = nullptr;
+    WANT(cc->split(r.world, rank % 2, &half) == NRT_SUCCESS);
+    WANT(cc->all_reduce(half, &both, &both, 1, ONRT_CC_S32, ONRT_CC_SUM, nullptr) == NRT_SUCCESS);
+    WANT(value == Ints{rank % 2 == 0 ? 4 : 6});
+    onrt_cc_group_t* three = nullptr;
+    WANT(cc->split(r.world, rank == 2 ? -1 : 5, &three) == NRT_SUCCESS);
+    WANT((three == nullptr) == (rank == 2));
+    int32_t place = -1;
+    int32_t size = -1;
+    if (three != nullptr) {
+      WANT(cc->group_rank(three, &place, &size) == NRT_SUCCESS);
+      WANT(size == 3 && place == (rank == 3 ? 2 : rank));
+      WANT(cc->barrier(three, nullptr) == NRT_SUCCESS);
+      WANT(cc->group_destroy(three) == NRT_SUCCESS);
+    }
+    // Members that make no sense are refused here and harm nobody.
+    const uint32_t twice[] = {me, me};
+    const uint32_t others[] = {(me + 1) % 4};
+    onrt_cc_group_t* none = nullptr;
+    WANT(cc->group(r.comm, twice, 2, &none) == NRT_INVALID);
+    WANT(cc->group(r.comm, others, 1, &none) == NRT_INVALID);
+    WANT(cc->group_destroy(r.world) == NRT_INVALID);
+
+    // Case H15: both sides of a pair receive first.
+    constexpr size_t kMany = 1 << 20;
+    uint64_t before[4] = {};  // the splits have gathered colours
+    uint64_t sent[4] = {};
+    WANT(cc->traffic(r.world, sent, before) == NRT_SUCCESS);
+    Ints out(kMany, rank);
+    Ints in(kMany, -1);
+    const onrt_cc_buffer_t to = host(out);
+    const onrt_cc_buffer_t from = host(in);
+    onrt_cc_request_t* receive = nullptr;
+    onrt_cc_request_t* send = nullptr;
+    WANT(cc->receive(r.world, &from, kMany, ONRT_CC_S32, rank ^ 1, &receive) == NRT_SUCCESS);
+    WANT(cc->send(r.world, &to, kMany, ONRT_CC_S32, rank ^ 1, &send) == NRT_SUCCESS);
+    // Complaint 14: nobody has to ask for a message to go on.
+    int32_t done = 0;
+    for (int turn = 0; turn < 6000 && done == 0; ++turn) {
+      ::usleep(10'000);
+      WANT(cc->request_test(receive, &done) == NRT_SUCCESS);
+    }
+    WANT(done == 1);
+    WANT(in == Ints(kMany, rank ^ 1));
+    WANT(cc->request_wait(send) == NRT_SUCCESS);
+    WANT(cc->request_free(send) == NRT_SUCCESS);
+    WANT(cc->request_free(receive) == NRT_SUCCESS);
+    uint64_t received[4] = {};
+    WANT(cc->traffic(r.world, sent, received) == NRT_SUCCESS);
+    WANT(sent[rank ^ 1] == 4 * kMany && received[rank ^ 1] == before[rank ^ 1] + 4 * kMany);
+    WANT(sent[rank ^ 2] == 0 && received[rank ^ 2] == before[rank ^ 2]);
+    WANT(cc->group_destroy(half) == NRT_SUCCESS);
+    WANT(cc->group_destroy(half) == NRT_INVALID_HANDLE);
+    WANT(cc->group_destroy(alone) == NRT_SUCCESS);
+    WANT(cc->destroy(r.comm) == NRT_SUCCESS);
+    return 0;
+  });
+}
+
+// Case H13: other counts, large and small, are refused on all ranks, in words that have both.
+TEST_F(CollectivesTest, OtherCountsFailOnAllRanksWithBoth) {
+  for (const size_t count : {size_t{100}, size_t{4096}, size_t{1} << 20}) {
+    run_ranks(2, [count](int rank) {
+      Rank r;
+      WANT(r.join(rank, 2) == 0);
+      const size_t mine = count * static_cast<size_t>(rank + 1);
+      Ints values(mine, 1);
+      const onrt_cc_buffer_t both = host(values);
+      WANT(r.cc->all_reduce(r.world, &both, &both, mine, ONRT_CC_S32, ONRT_CC_SUM, nullptr) ==
+           NRT_INVALID);
+      const std::string text = onrt_last_error();
+      WANT(text.find(std::to_string(count) + " elements") != std::string::npos);
+      WANT(text.find(std::to_string(2 * count) + " elements") != std::string::npos);
+      WANT(values == Ints(mine, 1));
+      // The job has ended with it, for every call and in status().
+      WANT(r.cc->barrier(r.world, nullptr) == NRT_INVALID);
+      WANT(r.cc->status(r.comm) == NRT_INVALID);
+      WANT(r.cc->destroy(r.comm) == NRT_SUCCESS);
+      return 0;
+    });
+  }
+}
+
+TEST_F(CollectivesTest, AnAbortEndsWhatWaitsAndWhatIsAskedLater) {
+  run_ranks(3, [](int rank) {
+    Rank r;
+    WANT(r.join(rank, 3) == 0);
+    WANT(r.cc->barrier(r.world, nullptr) == NRT_SUCCESS);
+    if (rank == 1) {
+      ::usleep(50'000);
+      WANT(r.cc->abort(r.comm, "rank one is\tfed up") == NRT_SUCCESS);
+      WANT(r.cc->abort(r.comm, nullptr) == NRT_SUCCESS);  // the first cause stays
+    }
+    Ints value = {rank};
+    const onrt_cc_buffer_t both = host(value);
+    onrt_cc_request_t* request = nullptr;
+    if (rank == 0) {  // asynchronously, and a message that nobody sends
+      WANT(r.cc->receive(r.world, &both, 1, ONRT_CC_S32, 2, &request) == NRT_SUCCESS);
+      WANT(r.cc->request_wait(request) == NRT_FAILURE);
+      WANT(r.cc->request_free(request) == NRT_SUCCESS);
+    }
+    WANT(r.cc->all_reduce(r.world, &both, &both, 1, ONRT_CC_S32, ONRT_CC_SUM, nullptr) ==
+         NRT_FAILURE);
+    WANT(std::string(onrt_last_error()).find(R"(rank one is\x09fed up)") != std::string::npos);
+    WANT(r.cc->status(r.comm) == NRT_FAILURE);
+    WANT(value == Ints{rank});
+    WANT(r.cc->destroy(r.comm) == NRT_SUCCESS);
+    return 0;
+  });
+}
+
+// Case H12 through the table: no root, one that is no address, one whose port is taken; and jobs
+// side by side.
+TEST_F(CollectivesTest, RootsThatCannotBeAreNamedAtOnce) {
+  const onrt_cc_api_t* cc = onrt_cc_api(ONRT_CC_VERSION);
+  onrt_cc_init_t how{};
+  how.struct_size = sizeof(how);
+  how.size = 2;
+  how.join_timeout_ms = 60000;
+  onrt_cc_comm_t* comm = nullptr;
+  ::unsetenv("NEURON_RT_ROOT_COMM_ID");
+  for (const int rank : {0, 1}) {
+    how.rank = rank;
+    EXPECT_EQ(cc->init(&how, &comm), NRT_INVALID);
+    EXPECT_NE(std::string(onrt_last_error()).find("NEURON_RT_ROOT_COMM_ID"), std::string::npos)
+        << onrt_last_error();
+  }
+  how.rank = 0;
+  for (const char* root : {"127.0.0.1:99999", "localhost:abc", ":1", "[10.0.0.1]:1"}) {
+    how.root = root;
+    EXPECT_EQ(cc->init(&how, &comm), NRT_INVALID);
+    EXPECT_NE(std::string(onrt_last_error()).find(root), std::string::npos) << onrt_last_error();
+  }
+  const int taken = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ::bind(taken, reinterpret_cast<sockaddr*>(&address), size);
+  ::listen(taken, 1);
+  ::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string root = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  how.root = root.c_str();
+  EXPECT_NE(cc->init(&how, &comm), NRT_SUCCESS);
+  const std::string text = onrt_last_error();
+  EXPECT_NE(text.find(root), std::string::npos) << text;
+  EXPECT_NE(text.find("in use"), std::string::npos) << text;
+  ::close(taken);
+}
+
+TEST_F(CollectivesTest, JobsSideBySideDoNotDisturbEachOther) {
+  const std::string roots[] = {free_root(), free_root()};
+  run_ranks(4, [&](int process) {
+    ::setenv("NEURON_RT_ROOT_COMM_ID", roots[process / 2].c_str(), 1);
+    Rank r;
+    WANT(r.join(process % 2, 2) == 0);
+    Ints value = {process};
+    const onrt_cc_buffer_t both = host(value);
+    WANT(r.cc->all_reduce(r.world, &both, &both, 1, ONRT_CC_S32, ONRT_CC_SUM, nullptr) ==
+         NRT_SUCCESS);
+    WANT(value == Ints{process / 2 == 0 ? 1 : 5});
+    // The end of one job, by a failure, is nothing to the other.
+    if (process == 0) {
+      WANT(r.cc->abort(r.comm, nullptr) == NRT_SUCCESS);
+    }
+    if (process >= 2) {
+      for (int turn = 0; turn < 100; ++turn) {
+        WANT(r.cc->barrier(r.world, nullptr) == NRT_SUCCESS);
+      }
+    }
+    WANT(r.cc->destroy(r.comm) == NRT_SUCCESS);
     return 0;
   });
 }
