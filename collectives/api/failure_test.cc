@@ -9,8 +9,11 @@
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <random>
+#include <set>
 #include <thread>
+#include <tuple>
 
 #include "collectives/api/job.h"
 #include "collectives/api/testing/processes.h"
@@ -185,6 +188,93 @@ TEST(StoppedRank, InTheMiddleOfAnOperationIsNamedToo) {
   EXPECT_THAT(ranks.result(2), HasSubstr("rank 2"));
 }
 
+// ---- phases in which a rank dies or stops ----
+
+enum class Phase : uint8_t { kFirstOperation, kMiddleOfALongOne, kMessage, kLeaving };
+
+// What ranks other than the victim, rank 1, do. The victim says "there" when it is in the phase.
+std::string survive(Process& p, Phase phase) {
+  if (phase == Phase::kLeaving) {
+    const Status status = p.world.run(all_reduce(p));
+    Ranks::say("there");
+    return said(status);  // leaves, whatever becomes of the victim
+  }
+  if (phase == Phase::kMessage) {
+    std::vector<std::byte> bytes(64 << 20);
+    Message message;
+    message.peer = 1;
+    message.data = bytes.data();
+    message.bytes = bytes.size();
+    return said(p.world.run_message(std::move(message)));
+  }
+  if (phase == Phase::kMiddleOfALongOne) {
+    // Private memory, in hundreds of windows.
+    std::vector<float> values(16 << 20);
+    Call call = all_reduce(p, values.size());
+    call.in = call.out = {reinterpret_cast<std::byte*>(values.data()), values.size() * 4, {}};
+    Ranks::say("there");
+    Status status;
+    while (status.ok()) {
+      status = p.world.run(call);
+    }
+    return said(status);
+  }
+  return said(p.world.run(all_reduce(p)));
+}
+
+std::string be_victim(Process& p, Phase phase) {
+  if (phase == Phase::kFirstOperation || phase == Phase::kMessage) {
+    Ranks::say("there");
+    ::pause();
+  }
+  std::string result = survive(p, phase);
+  if (phase == Phase::kLeaving) {
+    ::pause();
+  }
+  return result;
+}
+
+class Phases : public ::testing::TestWithParam<std::tuple<Phase, int>> {};
+
+TEST_P(Phases, TheVictimIsNamedByAllOthers) {
+  constexpr int kSize = 3;
+  constexpr int kVictim = 1;
+  const auto [phase, signal] = GetParam();
+  Fixture fixture(kSize, milliseconds(signal == SIGSTOP ? 700 : 30000));
+  Ranks ranks;
+  ranks.start_all(kSize, [&, phase = phase](int rank) {
+    return in_job(fixture.setup, rank, [rank, phase](Process& p) {
+      return rank == kVictim ? be_victim(p, phase) : survive(p, phase);
+    });
+  });
+  ASSERT_EQ(ranks.next_line(kVictim), "there");
+  if (phase == Phase::kMiddleOfALongOne) {
+    ::usleep(20'000);
+  }
+  ranks.signal(kVictim, signal);
+  for (const int rank : {0, 2}) {
+    std::string result = ranks.result(rank);
+    if (phase == Phase::kLeaving) {
+      EXPECT_THAT(result, ::testing::EndsWith("ok")) << rank;
+      continue;
+    }
+    EXPECT_THAT(result, AllOf(HasSubstr(signal == SIGKILL ? "1200: " : "5: "),
+                              HasSubstr(format("rank {}", kVictim))))
+        << rank;
+    if (phase == Phase::kMiddleOfALongOne && signal == SIGSTOP) {
+      EXPECT_THAT(result,
+                  AllOf(HasSubstr("all_reduce(sum, f32, 16777216 elements, in place)"),
+                        HasSubstr("step "), HasSubstr("chunk "), HasSubstr("stopped by a signal")));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Phases,
+                         ::testing::Combine(::testing::Values(Phase::kFirstOperation,
+                                                              Phase::kMiddleOfALongOne,
+                                                              Phase::kMessage, Phase::kLeaving),
+                                            ::testing::Values(SIGKILL, SIGSTOP)));
+
 TEST(DifferentCalls, FailOnAllRanksWithBothCalls) {
   constexpr int kSize = 3;
   Fixture fixture(kSize);
@@ -247,10 +337,24 @@ TEST(Aborts, FromAnotherThreadEndTheWaitOfTheirOwnRank) {
   EXPECT_THAT(ranks.result(1), HasSubstr("from the side"));
 }
 
-TEST(KilledJobs, LeaveNothingBehindAndStartAgain) {
+// What outlives a process: names in its folder and in /dev/shm. (Memory that ranks share is a
+// memfd, which ends with them.)
+std::set<std::string> names_in(const char* folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+TEST(KilledJobs, FiftyLeaveNothingBehindAndStartAgain) {
   constexpr int kSize = 3;
+  std::minstd_rand random(5);
   Fixture fixture(kSize);
-  for (int round = 0; round < 3; ++round) {
+  const std::set<std::string> shared_before = names_in("/dev/shm");
+  const size_t descriptors_before = names_in("/proc/self/fd").size();
+  for (int round = 0; round < 50; ++round) {
     Ranks ranks;
     ranks.start_all(kSize, [&](int rank) {
       return in_job(fixture.setup, rank, [](Process& p) {
@@ -259,6 +363,7 @@ TEST(KilledJobs, LeaveNothingBehindAndStartAgain) {
       });
     });
     ASSERT_EQ(ranks.next_line(0), "begins");
+    ::usleep(static_cast<useconds_t>(random() % 5'000));
     for (int rank = 0; rank < kSize; ++rank) {
       ranks.signal(rank, SIGKILL);
     }
@@ -271,6 +376,10 @@ TEST(KilledJobs, LeaveNothingBehindAndStartAgain) {
     EXPECT_EQ(ranks.result(rank), "ok");
   }
   EXPECT_THAT(fixture.folder.names("cc"), ::testing::UnorderedElementsAre("cc.secret", "flight"));
+  EXPECT_EQ(names_in("/dev/shm"), shared_before);
+  EXPECT_LE(names_in("/proc/self/fd").size(), descriptors_before + kSize);  // pipes of `ranks`
+  // Records of the last 8 jobs that failed, no more.
+  EXPECT_LE(fixture.records().size(), 8U * kSize);
 }
 
 }  // namespace
