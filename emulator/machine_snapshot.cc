@@ -61,6 +61,21 @@ class ControlReader {
   UniqueFd control_;
 };
 
+uint64_t amount_of_bytes(uint64_t found) { return std::min(found, kMostBytes); }
+uint64_t count_of(uint64_t found) { return std::min(found, kMostCount); }
+
+void bound_counters(std::array<uint64_t, kCoreCounters>& counters) {
+  for (size_t i = 0; i < counters.size(); ++i) {
+    const bool operations = i == static_cast<size_t>(CoreCounter::kMultiplyAccumulates);
+    counters[i] = std::min(counters[i], operations ? kMostOperations : kMostCount);
+  }
+}
+
+template <class Values, class Bound>
+void bound_each(Values& values, const Bound& bound) {
+  std::transform(std::begin(values), std::end(values), std::begin(values), bound);
+}
+
 size_t process_offset(size_t slot) {
   return offsetof(ControlFile, processes) + slot * sizeof(ProcessRecord);
 }
@@ -144,18 +159,19 @@ ProcessSnapshot process_snapshot(const ControlReader& reader, const ProcessRecor
   process.runtime_version = load_text(record.runtime_version, sizeof(record.runtime_version));
   process.logical_core_size =
       static_cast<int>(std::clamp<uint32_t>(record.logical_core_size, 1, kMaxCoresPerDevice));
-  process.committed_bytes = record.committed_bytes;
+  process.committed_bytes = amount_of_bytes(record.committed_bytes);
   process.generation = record.generation;
   std::copy_n(record.host_bytes, kHostCategories, process.host_bytes.begin());
-  process.models_not_listed = record.models_not_listed;
+  bound_each(process.host_bytes, amount_of_bytes);
+  process.models_not_listed = count_of(record.models_not_listed);
   for (const ModelRecord& model : read_models(reader, slot, record.model_high_water)) {
     ModelSnapshot shown;
     shown.id = model.id;
     shown.core = model.core;
     shown.model = model.model;
     std::copy_n(model.uuid, shown.uuid.size(), shown.uuid.begin());
-    shown.code_bytes = model.code_bytes;
-    shown.constants_bytes = model.constants_bytes;
+    shown.code_bytes = amount_of_bytes(model.code_bytes);
+    shown.constants_bytes = amount_of_bytes(model.constants_bytes);
     shown.name = load_text(model.name, sizeof(model.name));
     process.models.push_back(std::move(shown));
   }
@@ -168,7 +184,7 @@ void read_processes(const ControlReader& reader, uint32_t slots, MachineSnapshot
     if (record.state == static_cast<uint32_t>(SlotState::kInUse) &&
         process_alive(reader, record, static_cast<int>(slot))) {
       snapshot->processes.push_back(process_snapshot(reader, record, slot));
-      snapshot->committed_bytes += record.committed_bytes;
+      snapshot->committed_bytes += snapshot->processes.back().committed_bytes;
     }
   }
 }
@@ -194,23 +210,31 @@ void read_cores(const ControlReader& reader, MachineSnapshot* snapshot) {
     const CoreRecord& record = records[i];
     CoreSnapshot core;
     core.owner = record.owner == 0 ? -1 : process_index(*snapshot, record.owner - 1);
-    core.device_clock_ns = record.device_clock_ns;
-    core.programs_completed = record.programs_completed;
-    core.programs_failed = record.programs_failed;
+    core.device_clock_ns = count_of(record.device_clock_ns);
+    core.programs_completed = count_of(record.programs_completed);
+    core.programs_failed = count_of(record.programs_failed);
     const CoreStatisticsRecord& counted = statistics[i];
     for (size_t c = 0; c < kCoreCounters; ++c) {
       core.counters_of_all_owners[c] = counted.earlier[c] + counted.live.counters[c];
     }
+    bound_counters(core.counters_of_all_owners);
     // A dead owner's open execution ended with it.
-    core.busy_ns =
-        busy_sum(record.busy, core.owner >= 0 ? snapshot->read_at_ns : record.busy_since_ns);
+    core.busy_ns = count_of(
+        busy_sum(record.busy, core.owner >= 0 ? snapshot->read_at_ns : record.busy_since_ns));
     if (core.owner >= 0) {
       core.owner_busy_ns = core.busy_ns - std::min(core.busy_ns, record.busy_before_owner);
       std::copy_n(record.bytes, kMemoryCategories, core.bytes.begin());
+      bound_each(core.bytes, amount_of_bytes);
       std::copy_n(record.peak, kMemoryCategories, core.peak.begin());
+      bound_each(core.peak, amount_of_bytes);
       std::copy_n(record.last_change, kMemoryCategories, core.last_change.begin());
+      bound_each(core.last_change, [](int64_t change) {
+        constexpr auto kMost = static_cast<int64_t>(kMostBytes);
+        return std::clamp(change, -kMost, kMost);
+      });
       core.busy = is_busy(record.busy);
       core.counters = counted.live.counters;
+      bound_counters(core.counters);
       core.running_model = counted.live.running_model;
       core.total_latency = counted.live.total_latency;
       core.device_latency = counted.live.device_latency;
@@ -252,8 +276,9 @@ void read_memory(const ControlReader& reader, MachineSnapshot* snapshot) {
   const auto devices = static_cast<size_t>(snapshot->info.device_count);
   for (const DeviceCounterRecord& record :
        reader.read<DeviceCounterRecord>(offsetof(ControlFile, counters), devices)) {
-    snapshot->devices.push_back({record.dma_descriptors, record.dma_bytes, 0, 0,
-                                 record.hbm_corrected_errors, record.hbm_uncorrected_errors});
+    snapshot->devices.push_back({count_of(record.dma_descriptors), count_of(record.dma_bytes), 0, 0,
+                                 count_of(record.hbm_corrected_errors),
+                                 count_of(record.hbm_uncorrected_errors)});
   }
   for (size_t i = 0; i < snapshot->cores.size(); ++i) {
     const CoreSnapshot& core = snapshot->cores[i];
@@ -391,7 +416,7 @@ Result<MachineSnapshot> read_machine(const std::string& directory) {
   snapshot.info.name =
       machine_name_of(directory.substr(directory.rfind('/') + 1)).value_or(std::string());
   snapshot.read_at_ns = monotonic_ns();
-  snapshot.committed_limit = header.committed_limit;
+  snapshot.committed_limit = amount_of_bytes(header.committed_limit);
   read_processes(reader, header.slot_high_water, &snapshot);
   read_cores(reader, &snapshot);
   read_memory(reader, &snapshot);

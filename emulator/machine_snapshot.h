@@ -2,6 +2,7 @@
 // Read-only view of emulated machines, for observing tools. Never creates a machine, never attaches
 // to one, never waits for a lock and never maps its files: reads copies of their bytes, which are
 // untrusted input. Values of one process are consistent with each other; the whole is not atomic.
+// Amounts are at most kMostBytes and kMostCount each, so that no sum over a machine wraps.
 #pragma once
 
 #include <array>
@@ -15,6 +16,10 @@
 #include "runtime/driver/driver.h"
 
 namespace onrt::emu {
+
+inline constexpr uint64_t kMostBytes = 1ull << 44;       // ten times what an instance has
+inline constexpr uint64_t kMostCount = 1ull << 55;       // of nanoseconds: a year without a pause
+inline constexpr uint64_t kMostOperations = 1ull << 62;  // multiply-accumulates of a core
 
 struct ModelSnapshot {
   uint64_t id = 0;

@@ -2,6 +2,7 @@
 // Readers of a machine that others use.
 #include "emulator/machine_snapshot.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 
 #include "emulator/machine_admin.h"
+#include "emulator/machine_control.h"
 #include "emulator/testing.h"
 
 namespace onrt::emu {
@@ -91,6 +93,38 @@ TEST(MachineSnapshotTest, StatisticsOfADeadOwnerAreKeptInTheSumsAlone) {
   EXPECT_EQ(after->cores[2].counters_of_all_owners[static_cast<size_t>(CoreCounter::kCompleted)],
             7u);
   EXPECT_EQ(after->cores[2].total_latency.buckets[3], 0u);
+}
+
+// Found by tools_fuzz: with such numbers in the file neuron-top's totals wrapped to small ones.
+TEST(MachineSnapshotTest, AmountsThatNoMachineHasAreBounded) {
+  const TestMachine machine;
+  const Context context = machine.context();
+  const auto file = machine.attach(context);
+  ASSERT_TRUE(file.ok() && (*file)->claim(0, 2, 1).ok());
+  const UniqueFd control(::open((machine.directory() + "/control").c_str(), O_RDWR));
+  const auto forge = [&](size_t offset, size_t bytes) {
+    const std::string ones(bytes, '\xff');
+    ASSERT_EQ(::pwrite(control.get(), ones.data(), bytes, static_cast<off_t>(offset)),
+              static_cast<ssize_t>(bytes));
+  };
+  for (size_t core = 0; core < 2; ++core) {
+    const size_t record = offsetof(ControlFile, cores) + core * sizeof(CoreRecord);
+    forge(record + offsetof(CoreRecord, bytes), sizeof(CoreRecord::bytes));
+    forge(record + offsetof(CoreRecord, peak), sizeof(CoreRecord::peak));
+  }
+  forge(offsetof(ControlFile, statistics), sizeof(CoreStatisticsRecord));
+  forge(offsetof(ControlFile, counters), sizeof(DeviceCounterRecord));
+  const auto snapshot = read_machine(machine.directory());
+  ASSERT_TRUE(snapshot.ok()) << failure_of(snapshot.status());
+  for (size_t core = 0; core < 2; ++core) {
+    for (size_t i = 0; i < kMemoryCategories; ++i) {
+      EXPECT_EQ(snapshot->cores[core].bytes[i], kMostBytes);
+      EXPECT_EQ(snapshot->cores[core].peak[i], kMostBytes);
+    }
+  }
+  EXPECT_EQ(snapshot->cores[0].counter(CoreCounter::kCompleted), kMostCount);
+  EXPECT_EQ(snapshot->cores[0].counter(CoreCounter::kMultiplyAccumulates), kMostOperations);
+  EXPECT_EQ(snapshot->devices[0].dma_bytes, kMostCount);
 }
 
 TEST(MachineSnapshotTest, ManyModelsAreListedAndTheRestIsCounted) {

@@ -143,6 +143,19 @@ TEST(MonitorReport, UtilisationIsOfThePeriodBetweenTwoReports) {
   EXPECT_THAT(keys(at(core, {"v3d"})), ElementsAre("nc_v3.2", "nc_v3.3"));
 }
 
+// Found by tools_fuzz: more than 64 bits a second, from a forged counter, is no number of JSON.
+TEST(MonitorReport, OperationsASecondStayAWholeNumber) {
+  Bench bench;
+  Monitor monitor(default_config(), bench.sources(), kStart);
+  static_cast<void>(monitor.report(kStart));
+  bench.now = machine(kSecond + 1);
+  bench.now->cores[2].counters[static_cast<size_t>(CoreCounter::kMultiplyAccumulates)] =
+      emu::kMostOperations;
+  const std::string report = monitor.report(kStart + seconds(5));
+  EXPECT_TRUE(parse_json(report).ok()) << report;
+  EXPECT_THAT(report, HasSubstr("\"flops\":1000000000000000000,"));
+}
+
 TEST(MonitorReport, MemoryCategoriesAddUpToTheTotals) {
   Bench bench;
   Monitor monitor(default_config(), bench.sources(), kStart);
