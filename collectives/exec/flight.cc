@@ -14,6 +14,7 @@
 #include <ctime>
 #include <map>
 
+#include "collectives/plan/schedule.h"
 #include "runtime/base/file.h"
 #include "runtime/base/format.h"
 
@@ -140,6 +141,10 @@ void FlightRecord::end(uint64_t number, NRT_STATUS status, const std::string& al
 
 Result<FlightFile> read_flight_file(const std::string& path) {
   ONRT_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_file(path, kFileBytes));
+  return parse_flight(bytes, path);
+}
+
+Result<FlightFile> parse_flight(std::span<const std::byte> bytes, const std::string& path) {
   FlightFile file;
   file.path = path;
   if (bytes.size() != kFileBytes) {
@@ -149,6 +154,11 @@ Result<FlightFile> read_flight_file(const std::string& path) {
   std::memcpy(static_cast<void*>(&file.header), bytes.data(), sizeof(FlightHeader));
   if (file.header.magic != kFlightMagic || file.header.entries != kFlightEntries) {
     return Status(NRT_INVALID, format("{}: no flight record", path));
+  }
+  const FlightHeader& header = file.header;
+  if (header.size < 1 || header.size > kMaxRanks || header.rank < 0 || header.rank >= header.size) {
+    return Status(NRT_INVALID, format("{}: no flight record: it is of rank {} of {}, of at most {}",
+                                      path, header.rank, header.size, kMaxRanks));
   }
   for (uint32_t i = 0; i < kFlightEntries; ++i) {
     FlightEntry entry;

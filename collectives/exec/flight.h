@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -79,7 +80,8 @@ struct FlightFile {
   FlightHeader header;
   std::vector<FlightEntry> entries;  // oldest first
 };
-// NRT_INVALID when it is no flight record.
+// NRT_INVALID when it is no flight record; `path` names it.
+Result<FlightFile> parse_flight(std::span<const std::byte> bytes, const std::string& path);
 Result<FlightFile> read_flight_file(const std::string& path);
 
 }  // namespace onrt::cc

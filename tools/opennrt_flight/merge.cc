@@ -101,8 +101,8 @@ const std::pair<const CallKey, Call>* first_unfinished(const JobRecords& job,
   for (const auto& item : calls) {
     for (const auto& [rank, entry] : item.second) {
       // Hosts count from different beginnings.
-      const int64_t start =
-          static_cast<int64_t>(entry->start_ns) + record_of(job, rank).file.header.epoch_ns;
+      const auto epoch = static_cast<uint64_t>(record_of(job, rank).file.header.epoch_ns);
+      const auto start = static_cast<int64_t>(entry->start_ns + epoch);
       if (unfinished(*entry) && (first == nullptr || start < began)) {
         began = start;
         first = &item;

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <climits>
+#include <cstring>
+#include <utility>
+
 #include "collectives/plan/schedule.h"
 #include "runtime/base/dtype.h"
 
@@ -130,6 +134,26 @@ TEST(FlightMerge, HostileNumbersAreOnlyPrinted) {
   EXPECT_THAT(describe(entry), HasSubstr("operation 200"));
   const Verdict verdict = verdict_of({file(0, {entry, call(2, kFailed, -7)})});
   EXPECT_EQ(verdict.kind, VerdictKind::kUnclear);
+}
+
+// Found by flight_fuzz: a damaged header took all memory for ranks "without a record".
+TEST(FlightFiles, OfMoreRanksThanThereCanBeAreRefused) {
+  std::vector<std::byte> bytes(sizeof(cc::FlightHeader) + cc::kFlightEntries * sizeof(FlightEntry));
+  const auto parsed = [&](int rank, int size) {
+    cc::FlightHeader header;
+    header.rank = rank;
+    header.size = size;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    return cc::parse_flight(bytes, "record");
+  };
+  EXPECT_TRUE(parsed(0, 1).ok());
+  EXPECT_TRUE(parsed(4095, 4096).ok());
+  for (const auto& [rank, size] : {std::pair(0, 0), std::pair(0, -1), std::pair(0, INT_MAX),
+                                   std::pair(3, 3), std::pair(-1, 3)}) {
+    const auto file = parsed(rank, size);
+    ASSERT_FALSE(file.ok()) << rank << " of " << size;
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("record: no flight record"));
+  }
 }
 
 }  // namespace
