@@ -6,6 +6,7 @@ of when it was busy."""
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -155,6 +156,47 @@ def test_utilisation_is_within_two_points_of_the_programs_own_log(
     assert durations[0] * 0.9 < latency["p50"] < durations[-1] * 1.1
     assert stats["latency_stats"]["device_latency"]["p50"] <= latency["p50"]
     pytest.importorskip("jsonschema").validate(report, schema)
+
+
+def test_an_execution_counts_while_it_runs(
+    monitor: Callable, config: Path, environment: dict
+) -> None:
+    """One execution of seconds: its core is in use all that time, and nothing has completed."""
+    script = """
+import sys, numpy as np, opennrt
+sys.path.insert(0, sys.argv[1])
+from worker import model
+with opennrt.Runtime() as runtime:
+    loaded = model(runtime, 2048, 400)
+    data = runtime.tensor(np.ones((2048, 2048), "f4"))
+    out = runtime.tensor(np.zeros((2048, 2048), "f4"))
+    print("begins", flush=True)
+    loaded.execute({"input0": data, "input1": data}, {"output0": out})
+    print("ends", flush=True)
+    sys.stdin.read()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(Path(__file__).parent)],
+        env=environment | {"NEURON_RT_NUM_CORES": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == "begins\n"
+    time.sleep(0.2)
+    reports = lines(monitor("-c", config), 3)
+    running = not select.select([process.stdout], [], [], 0)[0]
+    found = [report["neuron_runtime_data"][0]["report"] for _, report in reports]
+    process.stdin.close()
+    assert process.stdout.readline() == "ends\n"
+    assert process.wait(timeout=60) == 0
+    if not running:
+        pytest.skip("the execution was over before three reports had come")
+    for report in found[1:]:
+        core = report["neuroncore_counters"]["neuroncores_in_use"]["0"]
+        assert core["neuroncore_utilization"] > 99
+        assert report["execution_stats"]["execution_summary"]["completed"] == 0
 
 
 def test_memory_agrees_with_the_runtime(

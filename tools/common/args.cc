@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "tools/common/table.h"
+
 namespace onrt::tools {
 namespace {
 
@@ -73,7 +75,7 @@ class ArgumentParser {
     const auto flag = std::find_if(flags_.begin(), flags_.end(),
                                    [&](const Flag& row) { return row.name == name; });
     if (flag == flags_.end()) {
-      out_.error_ = "unknown flag `" + name + "'";
+      out_.error_ = "unknown flag `" + printable(name) + "'";
     } else if (equals == std::string::npos) {
       take(*flag, "");
     } else if (flag->value.empty()) {
@@ -88,7 +90,7 @@ class ArgumentParser {
       const auto flag = std::find_if(flags_.begin(), flags_.end(),
                                      [&](const Flag& row) { return row.letter == letters[i]; });
       if (flag == flags_.end()) {
-        out_.error_ = std::string("unknown flag `") + letters[i] + "'";
+        out_.error_ = "unknown flag `" + printable({&letters[i], 1}) + "'";
       } else if (flag->value.empty()) {
         take(*flag, "");
       } else {

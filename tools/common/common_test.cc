@@ -29,6 +29,9 @@ TEST(Arguments, TakesFlagsInEveryUsualForm) {
 TEST(Arguments, NamesTheFlagThatIsWrong) {
   EXPECT_EQ(parse_arguments(tool(), {"--nope=1"}).error(), "unknown flag `nope'");
   EXPECT_EQ(parse_arguments(tool(), {"-wx"}).error(), "unknown flag `x'");
+  // What was typed may hold sequences that a terminal obeys.
+  EXPECT_EQ(parse_arguments(tool(), {"--no\x1b[31mpe"}).error(), "unknown flag `no?[31mpe'");
+  EXPECT_EQ(parse_arguments(tool(), {"-\x1b"}).error(), "unknown flag `?'");
   EXPECT_EQ(parse_arguments(tool(), {"-o"}).error(), "flag `o, output' needs a value: FILE");
   EXPECT_EQ(parse_arguments(tool(), {"--wide=1"}).error(), "flag `w, wide' takes no value");
 }

@@ -13,7 +13,7 @@ bool print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return true;
   }
-  std::fprintf(stderr, "cannot write to standard output: %s\n",
+  std::fprintf(stderr, "%s: cannot write to standard output: %s\n", program_invocation_short_name,
                std::generic_category().message(errno).c_str());
   return false;
 }

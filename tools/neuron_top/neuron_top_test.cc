@@ -44,6 +44,13 @@ std::string text(const TopModel& model, TopState& state, int width, int height) 
   return plain_text(draw(model, state, width, height));
 }
 
+TEST(NeuronTop, ATitleWithoutAnInstanceIdHasNoGap) {
+  TopModel model = model_of(1, 4);
+  model.machine.instance_id.clear();
+  TopState state;
+  EXPECT_NE(text(model, state, 160, 0).find("running on (trn2.48xlarge)"), std::string::npos);
+}
+
 TEST(NeuronTop, ShowsTheDocumentedSections) {
   const TopModel model = model_of(16, 4);
   TopState state;

@@ -95,9 +95,9 @@ class Painter {
     const int device_rows = std::clamp(spare, 1, std::max(1, devices));
     spare -= device_rows;
     const bool blanks = spare >= 4;
-    add({{centred(format("neuron-top {} running on {} ({})", tools_version(),
-                         printable(model_.machine.instance_id),
-                         printable(model_.machine.instance_type)),
+    const std::string& id = model_.machine.instance_id;
+    add({{centred(format("neuron-top {} running on {}{}({})", tools_version(), printable(id),
+                         id.empty() ? "" : " ", printable(model_.machine.instance_type)),
                   width_),
           Style::kTitle}});
     blank(blanks);
