@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives of one host against Open MPI and MPICH, in turns: medians, ratios and goals.
 
-usage: bench/collectives.py PROGRAM [--rounds N] [--runs N] [--only G1,G2,...] [--json FILE]
+usage: bench/collectives.py PROGRAM [--rounds N] [--runs N] [--only G1,G2,...] [--json]
 
 PROGRAM is bench_collectives_ranks. A peer that is not installed is left out with a line that says
 so. Ratios are our time over the faster peer's (G4: Open MPI's; G7: the bound's); goals that are
-missed are marked."""
+missed are marked. --json: a line a row, as bench/run reads it; there ratios are the peer's time
+over ours."""
 
 import argparse
 import json
@@ -61,7 +62,7 @@ def build_peers(folder: str) -> dict[str, str]:
     for name in ("openmpi", "mpich"):
         compiler = shutil.which(f"mpicc.{name}")
         if compiler is None or shutil.which(f"mpirun.{name}") is None:
-            print(f"{name}: not installed, left out")
+            print(f"{name}: not installed, left out", file=sys.stderr)
             continue
         target = f"{folder}/{name}"
         subprocess.run([compiler, "-O3", str(HERE / "collectives_mpi.c"), "-o", target], check=True)
@@ -111,31 +112,47 @@ def measure(goal: str, program: str, peers: dict[str, str], rounds: int, runs: i
     return rows
 
 
+def text_of(row: dict) -> str:
+    theirs = "  ".join(f"{n} {us:.2f}" for n, us in row["peers_us"].items())
+    ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    mark = {None: "", True: "ok", False: "MISSED"}[row["met"]]
+    return (
+        f"{row['goal']} {row['op']} {row['buffers']} {row['ranks']} ranks {row['bytes']:>9} B"
+        f"  ours {row['ours_us']:.2f} us  {theirs}  ratio {ratio}"
+        f" (wanted {row['wanted']:.2f}) {mark}"
+    )
+
+
+def json_of(row: dict) -> str:
+    what = f"{row['op']} {row['buffers']}, {row['ranks']} ranks, {row['bytes']} B"
+    fields = {
+        "key": f"collectives/{row['goal']}/{row['bytes']}",
+        "title": f"{row['goal']} {what}",
+        "unit": "us",
+        "higher_is_better": False,
+        "ours": row["ours_us"],
+        "peers": row["peers_us"],
+        "ratio": 0 if row["ratio"] is None else 1 / row["ratio"],
+        "goal": 1 / row["wanted"],
+        "limit": 0,
+        "verdict": {None: "-", True: "met", False: "MISSED"}[row["met"]],
+    }
+    return json.dumps(fields)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", default=",".join(GOALS))
-    parser.add_argument("--json")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         peers = build_peers(folder)
         for goal in arguments.only.split(","):
             for row in measure(goal, arguments.program, peers, arguments.rounds, arguments.runs):
-                rows.append(row)
-                theirs = "  ".join(f"{n} {us:.2f}" for n, us in row["peers_us"].items())
-                ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-                mark = {None: "", True: "ok", False: "MISSED"}[row["met"]]
-                print(
-                    f"{goal} {row['op']} {row['buffers']} {row['ranks']} ranks {row['bytes']:>9} B"
-                    f"  ours {row['ours_us']:.2f} us  {theirs}  ratio {ratio}"
-                    f" (wanted {row['wanted']:.2f}) {mark}",
-                    flush=True,
-                )
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(rows, indent=2) + "\n")
+                print(json_of(row) if arguments.json else text_of(row), flush=True)
     return 0
 
 

@@ -4,7 +4,9 @@
 // widened into the tile, the others are folded in, the result goes to every output. Types that
 // accumulate as they are stored need no tile: their elements stay in registers.
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -325,31 +327,122 @@ void round_tile(const float* tile, typename Type::Storage* to, size_t n) {
   }
 }
 
-// Two bf16 inputs: in registers.
+// Sums and products of bf16 stay in registers from the first input to the last.
 template <ReduceOp kOp>
-void bf16_pair(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t n, float divisor) {
+inline constexpr bool kFoldsBf16 =
+    kOp == ReduceOp::kSum || kOp == ReduceOp::kAvg || kOp == ReduceOp::kProd;
+
+template <ReduceOp kOp>
+[[gnu::always_inline]] inline uint16_t fold_one_bf16(std::span<const ReduceInput> inputs, size_t i,
+                                                     float divisor) {
+  float sum = Bf16Type::widen(*at<uint16_t>(inputs[0], i));
+  for (const ReduceInput& input : inputs.subspan(1)) {
+    sum = fold<kOp, float>(sum, Bf16Type::widen(*at<uint16_t>(input, i)));
+  }
+  return Bf16Type::round(kOp == ReduceOp::kAvg ? sum / divisor : sum);
+}
+
+#if defined(__AVX2__)
+// Sixteen elements, those at even places apart from those at odd ones: each is then the upper half
+// of a float without any shuffling.
+struct Bf16Lanes {
+  __m256 even, odd;
+};
+[[gnu::always_inline]] inline Bf16Lanes load_bf16(const uint16_t* from) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(words, 16)),
+          _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)))};
+}
+
+// The upper halves hold Bf16Type::round() of numbers that are no NaN.
+[[gnu::always_inline]] inline __m256i round_bf16(__m256 value) {
+  const __m256i bits = _mm256_castps_si256(value);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+}
+
+template <ReduceOp kOp>
+[[gnu::always_inline]] inline __m256 fold_lanes(__m256 a, __m256 b) {
+  return kOp == ReduceOp::kProd ? _mm256_mul_ps(a, b) : _mm256_add_ps(a, b);
+}
+
+// Returns how many elements from `first` on it has done.
+template <ReduceOp kOp>
+size_t fold_bf16_vectors(std::span<const ReduceInput> inputs, size_t first, uint16_t* out, size_t n,
+                         float divisor) {
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    Bf16Lanes sum = load_bf16(at<uint16_t>(inputs[0], first + i));
+    for (size_t k = 1; k < inputs.size(); ++k) {
+      const Bf16Lanes more = load_bf16(at<uint16_t>(inputs[k], first + i));
+      sum.even = fold_lanes<kOp>(sum.even, more.even);
+      sum.odd = fold_lanes<kOp>(sum.odd, more.odd);
+    }
+    if constexpr (kOp == ReduceOp::kAvg) {
+      sum.even = _mm256_div_ps(sum.even, _mm256_set1_ps(divisor));
+      sum.odd = _mm256_div_ps(sum.odd, _mm256_set1_ps(divisor));
+    }
+    if (_mm256_movemask_ps(_mm256_cmp_ps(sum.even, sum.odd, _CMP_UNORD_Q)) != 0) {
+      // Some element is a NaN. `out` may be an input: read all before the first is written.
+      uint16_t values[16];
+      for (size_t k = 0; k < 16; ++k) {
+        values[k] = fold_one_bf16<kOp>(inputs, first + i + k, divisor);
+      }
+      std::memcpy(out + i, values, sizeof(values));
+      continue;
+    }
+    const __m256i even = _mm256_srli_epi32(round_bf16(sum.even), 16);
+    const __m256i both = _mm256_blend_epi16(even, round_bf16(sum.odd), 0xaa);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), both);
+  }
+  return i;
+}
+#else
+template <ReduceOp kOp>
+size_t fold_bf16_vectors(std::span<const ReduceInput>, size_t, uint16_t*, size_t, float) {
+  return 0;
+}
+#endif
+
+template <ReduceOp kOp>
+void fold_bf16(std::span<const ReduceInput> inputs, size_t first, uint16_t* out, size_t n,
+               float divisor) {
+  size_t i = fold_bf16_vectors<kOp>(inputs, first, out, n, divisor);
+  if (inputs.size() == 2) {  // where there are no vectors the compiler finds them
+    const uint16_t* const a = at<uint16_t>(inputs[0], first);
+    const uint16_t* const b = at<uint16_t>(inputs[1], first);
 #pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) {
-    const float value = fold<kOp, float>(Bf16Type::widen(a[i]), Bf16Type::widen(b[i]));
-    out[i] = Bf16Type::round(kOp == ReduceOp::kAvg ? value / divisor : value);
+    for (; i < n; ++i) {
+      const float sum = fold<kOp, float>(Bf16Type::widen(a[i]), Bf16Type::widen(b[i]));
+      out[i] = Bf16Type::round(kOp == ReduceOp::kAvg ? sum / divisor : sum);
+    }
+  }
+  for (; i < n; ++i) {
+    out[i] = fold_one_bf16<kOp>(inputs, first + i, divisor);
   }
 }
+
+#if defined(__AVX2__)
+inline constexpr size_t kMostFoldedBf16 = SIZE_MAX;
+#else
+inline constexpr size_t kMostFoldedBf16 =
+    2;  // more go through tiles, which the compiler vectorises
+#endif
 
 template <class Type, ReduceOp kOp>
 void reduce_narrow(const ReduceCall& call) {
   using Storage = typename Type::Storage;
   const float divisor = static_cast<float>(call.reduction.divisor);
-  bool plain = std::is_same_v<Type, Bf16Type> && call.inputs.size() == 2;
+  bool plain = call.inputs.size() >= 2 && call.inputs.size() <= kMostFoldedBf16;
   for (const ReduceInput& input : call.inputs) {
     plain = plain && !input.accumulator;
   }
   for (const ReduceOutput& output : call.outputs) {
     plain = plain && !output.accumulator;
   }
-  if constexpr (std::is_same_v<Type, Bf16Type>) {
+  if constexpr (std::is_same_v<Type, Bf16Type> && kFoldsBf16<kOp>) {
     if (plain && call.outputs.size() == 1) {
-      bf16_pair<kOp>(at<Storage>(call.inputs[0], 0), at<Storage>(call.inputs[1], 0),
-                     at<Storage>(call.outputs[0], 0), call.count, divisor);
+      fold_bf16<kOp>(call.inputs, 0, at<Storage>(call.outputs[0], 0), call.count, divisor);
       return;
     }
   }
@@ -358,10 +451,9 @@ void reduce_narrow(const ReduceCall& call) {
   alignas(64) Storage rounded[kTile];
   for (size_t first = 0; first < call.count; first += kTile) {
     const size_t n = call.count - first < kTile ? call.count - first : kTile;
-    if constexpr (std::is_same_v<Type, Bf16Type>) {
+    if constexpr (std::is_same_v<Type, Bf16Type> && kFoldsBf16<kOp>) {
       if (plain) {
-        bf16_pair<kOp>(at<Storage>(call.inputs[0], first), at<Storage>(call.inputs[1], first),
-                       rounded, n, divisor);
+        fold_bf16<kOp>(call.inputs, first, rounded, n, divisor);
         for (const ReduceOutput& output : call.outputs) {
           std::memcpy(at<Storage>(output, first), rounded, n * sizeof(Storage));
         }
