@@ -197,63 +197,40 @@ void Group::end_messages(Status status) {
   pipes_.drop(status);
 }
 
-Status Group::drive_messages(const Request& until) {
-  Waiter waiter(*area_, job_.boot(), rank(), options_);
-  waiter.start();
-  Status result;
-  while (!until.test(&result)) {
-    Status failure;
-    bool moved = move_messages(&failure);
-    WaitRecord wait;
-    if (failure.ok() && !moved && pipes_.waits(&wait)) {
-      const bool in_time = waiter.pause(wait, [&] {
-        moved = move_messages(&failure);
-        return moved || until.test(&result);
-      });
-      if (!in_time && failure.ok()) {
-        failure = engine_.fail_wait(
-            {format("{} of group {}",
-                    wait.kind == static_cast<uint32_t>(WaitKind::kSend) ? "send" : "receive",
-                    engine_.id()),
-             wait},
-            {wait.rank});
-      }
-    }
-    if (!failure.ok()) {
-      end_messages(std::move(failure));
-    }
-    if (moved) {
-      waiter.start();
-    }
-  }
-  return result;
-}
-
-void Group::work_on_messages() {
+// One turn of a thread that waits for messages: moves what can be moved, else waits until some can
+// or `enough()`.
+template <class Enough>
+void Group::take_turn(Waiter& waiter, const Enough& enough) {
   Status failure;
   bool moved = move_messages(&failure);
   WaitRecord wait;
   if (failure.ok() && !moved && pipes_.waits(&wait)) {
-    const bool in_time = worker_waiter_.pause(wait, [&] {
+    const bool in_time = waiter.pause(wait, [&] {
       moved = move_messages(&failure);
-      const MutexLock lock(queue_mutex_);
-      return moved || stop_ || !queue_.empty();
+      return moved || enough();
     });
     if (!in_time && failure.ok()) {
+      const bool sends = wait.kind == static_cast<uint32_t>(WaitKind::kSend);
       failure = engine_.fail_wait(
-          {format("{} of group {}",
-                  wait.kind == static_cast<uint32_t>(WaitKind::kSend) ? "send" : "receive",
-                  engine_.id()),
-           wait},
-          {wait.rank});
+          {format("{} of group {}", sends ? "send" : "receive", engine_.id()), wait}, {wait.rank});
     }
   }
   if (!failure.ok()) {
     end_messages(std::move(failure));
   }
   if (moved) {
-    worker_waiter_.start();
+    waiter.start();
   }
+}
+
+Status Group::drive_messages(const Request& until) {
+  Waiter waiter(*area_, job_.boot(), rank(), options_);
+  waiter.start();
+  Status result;
+  while (!until.test(&result)) {
+    take_turn(waiter, [&] { return until.test(&result); });
+  }
+  return result;
 }
 
 void Group::work() {
@@ -275,7 +252,10 @@ void Group::work() {
       queue_mutex_.lock();
     } else if (!pipes_.idle()) {
       queue_mutex_.unlock();
-      work_on_messages();
+      take_turn(worker_waiter_, [this] {
+        const MutexLock lock(queue_mutex_);
+        return stop_ || !queue_.empty();
+      });
       queue_mutex_.lock();
     } else {
       worker_waiter_.start();

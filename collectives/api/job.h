@@ -78,7 +78,8 @@ class Group {
   bool move_messages(Status* failure);
   Status drive_messages(const Request& until);
   void end_messages(Status status);
-  void work_on_messages();
+  template <class Enough>
+  void take_turn(Waiter& waiter, const Enough& enough);
 
   Job& job_;
   const uint64_t fork_generation_;
