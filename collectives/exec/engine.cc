@@ -185,7 +185,7 @@ std::vector<int> Engine::behind_of(int rank, const WaitRecord& wait) const {
   if (kind == WaitKind::kEntry || kind == WaitKind::kBarrier) {
     for (int peer = 0; peer < area_.ranks(); ++peer) {
       const uint64_t there = kind == WaitKind::kEntry
-                                 ? area_.entered(peer)
+                                 ? std::atomic_ref(area_.entered(peer)).load()
                                  : std::atomic_ref(area_.arrival(peer, wait.channel)).load();
       if (peer != rank && there < wait.target) {
         behind.push_back(peer);
@@ -240,8 +240,9 @@ std::string Engine::state_of(int rank) const {
       break;
   }
   text += ")";
-  const bool entered = area_.entered(rank) >= area_.entered(endpoint_.rank());
-  return text + (entered ? " does not go on" : " has not arrived");
+  const uint64_t entered = std::atomic_ref(area_.entered(rank)).load();
+  const uint64_t mine = std::atomic_ref(area_.entered(endpoint_.rank())).load();
+  return text + (entered < mine ? " has not arrived" : " does not go on");
 }
 
 Status Engine::fail_wait(const Activity& activity, const std::vector<int>& behind) {

@@ -37,7 +37,8 @@ AreaLayout::AreaLayout(int rank_count) : ranks(rank_count) {
   states = kPage;
   arrivals = round_page(states + n * sizeof(RankState));
   counters = round_page(arrivals + n * kAreaChannels * sizeof(Line));
-  entries = round_page(counters + n * n * kAreaChannels * sizeof(Line));
+  entered = round_page(counters + n * n * kAreaChannels * sizeof(Line));
+  entries = round_page(entered + n * sizeof(Line));
   words = round_page(entries + n * 2 * sizeof(EntrySlot));
   pipes = round_page(words + n * 2 * words_per_rank * sizeof(uint64_t));
   pipe_data = round_page(pipes + n * n * sizeof(PipeHeader));

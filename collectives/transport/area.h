@@ -4,7 +4,6 @@
 // written by std::atomic_ref.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +61,7 @@ static_assert(sizeof(PipeHeader) == 512);
 // Where things are, for `ranks` ranks.
 struct AreaLayout {
   explicit AreaLayout(int ranks);
-  uint64_t states, arrivals, counters, entries, words, pipes, pipe_data, scratch, total;
+  uint64_t states, arrivals, counters, entered, entries, words, pipes, pipe_data, scratch, total;
   uint64_t words_per_rank;
   int ranks;
 };
@@ -90,11 +89,9 @@ class Area {
   EntrySlot& entry(int rank, uint64_t call) const {
     return *at<EntrySlot>(layout_.entries, index(rank) * 2 + call % 2);
   }
-  // Number of the last call that `rank` has entered.
-  uint64_t entered(int rank) const {
-    return std::max(std::atomic_ref(entry(rank, 0).record.call).load(std::memory_order_acquire),
-                    std::atomic_ref(entry(rank, 1).record.call).load(std::memory_order_acquire));
-  }
+  // Number of the last call that `rank` has entered. Apart from the slots: peers look at it all the
+  // time, and would take the line from who is writing the rest.
+  uint64_t& entered(int rank) const { return at<Line>(layout_.entered, index(rank))->value; }
   uint64_t* words(int rank, uint64_t call) const {
     return at<uint64_t>(layout_.words, (index(rank) * 2 + call % 2) * layout_.words_per_rank);
   }

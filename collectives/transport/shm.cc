@@ -72,22 +72,19 @@ uint64_t ShmEndpoint::arrived(int rank, uint32_t channel) {
   return std::atomic_ref(area_.arrival(rank, channel)).load(std::memory_order_acquire);
 }
 
-// The call's number goes last: it says that all the rest is there. As in signal(), its store is the
-// fence before the look at `sleeping`.
+// The number is stored last, in no locked instruction: the processor asks for all three lines at
+// once. The fence stands before the look at `sleeping`, as the locked ones of signal() and arrive()
+// do.
 void ShmEndpoint::enter(const CallRecord& record) {
-  static_assert(offsetof(CallRecord, call) == 0);
-  constexpr size_t kRest = sizeof(record.call);
-  CallRecord& target = area_.entry(rank_, record.call).record;
-  std::memcpy(reinterpret_cast<std::byte*>(&target) + kRest,
-              reinterpret_cast<const std::byte*>(&record) + kRest, sizeof(record) - kRest);
-  std::atomic_ref(target.call).store(record.call);
+  std::memcpy(static_cast<void*>(&area_.entry(rank_, record.call).record), &record, sizeof(record));
+  std::atomic_ref(area_.entered(rank_)).store(record.call, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   wake_peers();
 }
 
-// A slot is used again two calls later, when all ranks have left this one.
+// It may be one further. A slot is used again two calls later, when all ranks have left this one.
 bool ShmEndpoint::entered(int rank, uint64_t call) {
-  const std::atomic_ref entered(area_.entry(rank, call).record.call);
-  return entered.load(std::memory_order_acquire) == call;
+  return std::atomic_ref(area_.entered(rank)).load(std::memory_order_acquire) >= call;
 }
 
 CallRecord ShmEndpoint::record(int rank, uint64_t call) {
