@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "runtime/base/format.h"
 
@@ -17,11 +18,14 @@ std::atomic<uint64_t> forks{0};
 
 void count_fork() { forks.fetch_add(1); }
 
-// Processors that this process may use.
-int processors() {
+// Processors that this process may use; the first one when the host has too many for a cpu_set_t.
+cpu_set_t own_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) {
+    CPU_SET(0, &set);
+  }
+  return set;
 }
 
 // Looks before the first sched_yield(): about what a wake-up costs.
@@ -59,6 +63,26 @@ Status Job::offer_files(std::vector<UniqueFd> files, Deadline deadline) {
   return ok_status();
 }
 
+// Algorithms are chosen by it, so it has to be one number: launchers bind each rank to processors
+// of its own, and a rank alone sees only those.
+Result<int> Job::count_processors(Deadline deadline) {
+  const cpu_set_t own = own_processors();
+  ONRT_ASSIGN_OR_RETURN(const auto sets,
+                        boot_->all_gather(std::as_bytes(std::span(&own, 1)), deadline));
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const auto& payload : sets) {
+    cpu_set_t theirs;
+    if (payload.size() != sizeof(theirs)) {
+      return Status(NRT_INVALID, format("processors of a rank: expected {} bytes, found {}",
+                                        sizeof(theirs), payload.size()));
+    }
+    std::memcpy(&theirs, payload.data(), sizeof(theirs));
+    CPU_OR(&all, &all, &theirs);
+  }
+  return std::max(1, CPU_COUNT(&all));
+}
+
 Result<std::unique_ptr<Job>> Job::join(JobOptions options) {
   auto job = std::unique_ptr<Job>(new Job);
   job->fork_generation_ = cc::fork_generation();
@@ -75,7 +99,7 @@ Result<std::unique_ptr<Job>> Job::join(JobOptions options) {
   }
   ONRT_RETURN_IF_ERROR(job->offer_files(std::move(options.files), deadline));
   job->engine_ = options.engine;
-  const int cpus = processors();
+  ONRT_ASSIGN_OR_RETURN(const int cpus, job->count_processors(deadline));
   job->engine_.planner.scratch_bytes = kScratchBytes / 2;
   job->engine_.planner.window_bytes = kPipeSlotBytes;
   job->engine_.planner.ranks_per_core =

@@ -134,6 +134,7 @@ class Job {
   friend class Group;
   Job() = default;
   Status offer_files(std::vector<UniqueFd> files, Deadline deadline);
+  Result<int> count_processors(Deadline deadline);  // that the ranks may use, together
 
   std::unique_ptr<Bootstrap> boot_;
   PeerFiles files_;

@@ -193,6 +193,46 @@ TEST(Surroundings, SixtyFourRanksStartUnderLowLimits) {
   EXPECT_EQ(run_without(64, lower_limits, body), kOk);
 }
 
+// Complaint 7: what differs between ranks must not decide. One rank is bound to a processor, as
+// launchers do it, the others are not; the choice of the algorithm depends on how crowded it is.
+TEST(Surroundings, RanksBoundToOtherProcessorsChooseTheSame) {
+  constexpr int kSize = 3;
+  TemporaryFolder folder;
+  const JobSetup setup{kSize, 1 << 20, {}, &folder, free_port()};
+  Ranks ranks;
+  ranks.start_all(kSize, [&](int rank) -> std::string {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    if (rank == 0 && ::sched_getaffinity(0, sizeof(all), &all) == 0) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+        if (CPU_ISSET(cpu, &all)) {
+          CPU_SET(cpu, &one);
+        }
+      }
+      ::sched_setaffinity(0, sizeof(one), &one);
+    }
+    return in_job(setup, rank, [](Process& p) {
+      std::string chosen;
+      for (const uint64_t count :
+           {uint64_t{1}, uint64_t{3000}, uint64_t{30000}, uint64_t{200000}}) {
+        const std::string result = count_ranks(p, count, false);
+        if (result != kOk) {
+          return result;
+        }
+        chosen += p.world.last().why + "\n";
+      }
+      return chosen;
+    });
+  });
+  const std::string first = ranks.result(0);
+  EXPECT_NE(first.find("by the model"), std::string::npos) << first;
+  for (int rank = 1; rank < kSize; ++rank) {
+    EXPECT_EQ(ranks.result(rank), first);
+  }
+}
+
 TEST(Surroundings, AForkInTheMiddleHarmsNobody) {
   const auto body = [](Process& p) -> std::string {
     for (int round = 0; round < 5; ++round) {
