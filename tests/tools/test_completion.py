@@ -39,12 +39,23 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         (["opennrt-run", "--instance", "trn2.3"], ["trn2.3xlarge"]),
         (["opennrt-machine", "create", "inf2.x"], ["inf2.xlarge"]),
         (["opennrt-machine", "re"], ["reset"]),
+        (["nccom-test", "--warm"], ["--warmup_iters"]),
+        (["opennrt-flight", "--jo"], ["--job"]),
+        (["opennrt-plan", "--det"], ["--deterministic"]),
+        (["opennrt-plan", "ver"], ["verify"]),
     ],
 )
 def test_flags_types_and_commands(
     stage: Path, environment: dict, words: list, expected: list
 ) -> None:
     assert complete(stage, environment, *words) == expected
+
+
+def test_every_installed_tool_is_completed(stage: Path) -> None:
+    script = f"source {SCRIPT}; complete -p"
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    known = {line.split()[-1] for line in told.stdout.splitlines()}
+    assert {tool.name for tool in (stage / "bin").iterdir()} <= known
 
 
 def test_machines_are_offered(stage: Path, environment: dict, run: Callable) -> None:

@@ -5,7 +5,12 @@
 
 # Long flags of `tool`, from its own --help.
 _opennrt_flags() {
-  "$1" --help 2>/dev/null | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u
+  "$1" --help 2>/dev/null | grep -oE -- '--[a-z][a-z0-9_-]*' | sort -u
+}
+
+# The words that may follow `tool` in the lines of its usage.
+_opennrt_commands() {
+  "$1" --help 2>/dev/null | awk -v t="${1##*/}" '$1 == t && $2 ~ /^[a-z]+$/ {print $2}' | sort -u
 }
 
 _opennrt_instance_types() {
@@ -28,6 +33,7 @@ _opennrt_complete() {
     opennrt-machine:create) words=$(_opennrt_instance_types) ;;
     opennrt-machine:reset | opennrt-machine:rm) words=$(_opennrt_machines) ;;
     opennrt-machine:opennrt-machine) words="create list reset rm types" ;;
+    opennrt-plan:opennrt-plan) words=$(_opennrt_commands "$tool") ;;
   esac
   # After -- a command of any kind.
   if [ "${tool##*/}" = opennrt-run ]; then
@@ -50,4 +56,4 @@ _opennrt_complete() {
 
 complete -F _opennrt_complete neuron-ls neuron-top neuron-monitor neuron-monitor-prometheus \
   neuron-monitor-prometheus.py neuron-monitor-cloudwatch.py neuron-packager neuron-bench neuronx-cc \
-  opennrt-doctor opennrt-machine opennrt-sysfs opennrt-run
+  opennrt-doctor opennrt-machine opennrt-sysfs opennrt-run nccom-test opennrt-flight opennrt-plan
