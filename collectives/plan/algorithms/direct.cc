@@ -227,22 +227,24 @@ Cost cost(const Spec& spec) {
     all = static_cast<double>(out_elements(spec, 0)) * spec.element_bytes;
   }
   const double copies = staged ? static_cast<double>(in_elements(spec, 0)) * spec.element_bytes : 0;
+  // Without peers in its memory a rank may leave when it is done: no second barrier.
+  const double rounds = staged ? 1 : 2;
   switch (spec.op) {
     case Op::kAllReduce:
       return {2, staged ? block * (2 + 1 / n) : block, block};
     case Op::kReduceScatter:
-      return {2, block + copies, all};
+      return {rounds, block + copies, all};
     case Op::kReduce:
-      return {2, block / (staged ? 1 : n) + copies, staged ? all : block};
+      return {rounds, block / (staged ? 1 : n) + copies, staged ? all : block};
     case Op::kBroadcast:
     case Op::kScatter:
-      return {2, block + copies, 0};
+      return {rounds, block + copies, 0};
     case Op::kBarrier:
       return {1, 0, 0};
     case Op::kGather:
-      return {2, staged ? block + all : block, 0};
+      return {rounds, staged ? block + all : block, 0};
     default:
-      return {2, all + copies, 0};
+      return {rounds, all + copies, 0};
   }
 }
 
