@@ -49,10 +49,28 @@ TEST(RootAddresses, OfEveryKindAreRead) {
 }
 
 TEST(RootAddresses, BadOnesNameVariableExpectationAndValue) {
-  for (const char* text : {"", "host", "host:", "host:0", "host:65536", "host:1x", ":80", "a b:80",
-                           "fd00::1:80", "[]:80", "0.0.0.0:80", "[::]:80", "h\n:80",
-                           "0:80", "0x0.0:80", "[0::0]:80", "[::%eth0]:80", "[fe80::1%]:80",
-                           "[fe80::1%e%f]:80", "[0.0.0%0]:80", "[node-0]:80", "[10.0.0.1]:80"}) {
+  for (const char* text : {"",
+                           "host",
+                           "host:",
+                           "host:0",
+                           "host:65536",
+                           "host:1x",
+                           ":80",
+                           "a b:80",
+                           "fd00::1:80",
+                           "[]:80",
+                           "0.0.0.0:80",
+                           "[::]:80",
+                           "h\n:80",
+                           "0:80",
+                           "0x0.0:80",
+                           "[0::0]:80",
+                           "[::%eth0]:80",
+                           "[fe80::1%]:80",
+                           "[fe80::1%e%f]:80",
+                           "[0.0.0%0]:80",
+                           "[node-0]:80",
+                           "[10.0.0.1]:80"}) {
     const auto address = parse_root_address(text, "NEURON_RT_ROOT_COMM_ID");
     ASSERT_FALSE(address.ok()) << text;
     EXPECT_EQ(address.status().code(), NRT_INVALID);
