@@ -179,7 +179,7 @@ template <class T, ReduceOp kOp>
 }
 
 // Several outputs are written one after another from a tile: stores to two buffers whose addresses
-// agree in their low 12 bits, between loads from them, wait for each other (on Zen 4 by 4x).
+// agree in their low 12 bits, between loads from them, wait for each other (on Zen 3 by 4x).
 template <class T, ReduceOp kOp>
 void reduce_native(const ReduceCall& call) {
   const size_t inputs = call.inputs.size();
