@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -64,6 +65,7 @@ std::vector<typename T::Bits> inputs_of(int rank, size_t count) {
 template <class T>
 std::vector<typename T::Bits> sum_of(int ranks, size_t count, bool average, bool from_last) {
   std::vector<std::vector<typename T::Bits>> in;
+  in.reserve(static_cast<size_t>(ranks));
   for (int i = 0; i < ranks; ++i) {
     in.push_back(inputs_of<T>(from_last ? ranks - 1 - i : i, count));
   }
@@ -222,7 +224,7 @@ TEST(Determinism, WithoutTheModeAllRanksAndRunsStillAgree) {
         }
         first = run == 0 ? values : first;
         for (size_t i = 0; i < all.size(); ++i) {
-          if (std::memcmp(&all[i], &first[i % kCount], 4) != 0) {
+          if (std::bit_cast<uint32_t>(all[i]) != std::bit_cast<uint32_t>(first[i % kCount])) {
             return format("element {} of rank {} in run {}", i % kCount, i / kCount, run);
           }
         }

@@ -34,7 +34,7 @@ Group::Group(Job& job, std::vector<int> ranks, uint64_t id, std::unique_ptr<Area
     Status failure;
     const bool moved = move_messages(&failure);
     if (!failure.ok()) {
-      end_messages(std::move(failure));
+      end_messages(failure);
     }
     return moved;
   });
@@ -185,7 +185,7 @@ bool Group::move_messages(Status* failure) {
 }
 
 // The failure of a message is that of the job.
-void Group::end_messages(Status status) {
+void Group::end_messages(const Status& status) {
   if (!job_.boot().failed()) {
     Cause cause;
     cause.kind = CauseKind::kMismatch;
@@ -216,7 +216,7 @@ void Group::take_turn(Waiter& waiter, const Enough& enough) {
     }
   }
   if (!failure.ok()) {
-    end_messages(std::move(failure));
+    end_messages(failure);
   }
   if (moved) {
     waiter.start();

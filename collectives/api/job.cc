@@ -51,6 +51,7 @@ Result<EngineOptions> engine_options(const Context& context) {
 
 Status Job::offer_files(std::vector<UniqueFd> files, Deadline deadline) {
   std::vector<int> numbers;
+  numbers.reserve(files.size());
   for (const UniqueFd& file : files) {
     numbers.push_back(file.get());
   }

@@ -77,7 +77,7 @@ class Group {
   void ensure_worker() ONRT_REQUIRES(queue_mutex_);
   bool move_messages(Status* failure);
   Status drive_messages(const Request& until);
-  void end_messages(Status status);
+  void end_messages(const Status& status);
   template <class Enough>
   void take_turn(Waiter& waiter, const Enough& enough);
 

@@ -41,7 +41,7 @@ void put(Dtype dtype, int64_t value, std::byte* at) {
 // What rank gives as element i: 0, 1 or 2, so that sums of 8 are exact in f8e5m2 after rounding.
 int64_t given(int rank, uint64_t i) { return (rank + static_cast<int64_t>(i % 5)) % 3; }
 
-struct Case {
+struct Case {  // NOLINT(clang-analyzer-optin.performance.Padding): in reading order
   Op op;
   Dtype dtype;
   uint64_t count;

@@ -17,8 +17,8 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <functional>
+#include <system_error>
 
 #include "collectives/api/testing/processes.h"
 #include "runtime/base/format.h"
@@ -34,6 +34,8 @@ using testing::Ranks;
 using testing::TemporaryFolder;
 
 constexpr const char* kOk = "ok";
+
+std::string error_text() { return std::generic_category().message(errno); }
 
 // All-reduce of ones, in memory that peers map or that is this rank's alone.
 std::string count_ranks(Process& p, uint64_t count, bool shared) {
@@ -126,7 +128,7 @@ std::string forbid_process_vm() {
   const sock_fprog filter = {static_cast<unsigned short>(std::size(program)), program};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    return format("skip: no seccomp filter: {}", std::strerror(errno));
+    return format("skip: no seccomp filter: {}", error_text());
   }
   return kOk;
 }
@@ -134,11 +136,11 @@ std::string forbid_process_vm() {
 // A mount namespace in which /dev/shm holds 1 MiB and is full.
 std::string fill_dev_shm() {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    return format("skip: no mount namespace: {}", std::strerror(errno));
+    return format("skip: no mount namespace: {}", error_text());
   }
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
-    return format("skip: no tmpfs: {}", std::strerror(errno));
+    return format("skip: no tmpfs: {}", error_text());
   }
   const int file = ::open("/dev/shm/full", O_CREAT | O_WRONLY, 0600);
   const std::vector<char> zeros(1 << 16);
@@ -154,7 +156,7 @@ std::string lower_limits() {
   const rlimit locked = {64 * 1024, 64 * 1024};
   return ::setrlimit(RLIMIT_NOFILE, &files) == 0 && ::setrlimit(RLIMIT_MEMLOCK, &locked) == 0
              ? kOk
-             : std::strerror(errno);
+             : error_text();
 }
 
 size_t open_descriptors() {
