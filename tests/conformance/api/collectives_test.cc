@@ -482,5 +482,55 @@ TEST_F(CollectivesTest, ContextsOfTheVendorsInterfaceAreScheduled) {
   });
 }
 
+// Two operations of one context end as one: rank r gives r + 1, so sums are 3.
+TEST_F(CollectivesTest, CoalescedOperationsEndTogether) {
+  run_ranks(2, [](int rank) {
+    const auto me = static_cast<uint32_t>(rank);
+    WANT(init() == NRT_SUCCESS);
+    WANT(nrt_cc_global_comm_init(0, me, 2) == NRT_SUCCESS);
+    const std::vector<float> values(64, static_cast<float>(rank + 1));
+    nrt_tensor_t* in[2] = {};
+    nrt_tensor_t* out[2] = {};
+    for (int i = 0; i < 2; ++i) {
+      WANT(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 256, "in", &in[i]) == NRT_SUCCESS);
+      WANT(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, i == 0 ? 512 : 256, "out",
+                               &out[i]) == NRT_SUCCESS);
+      WANT(nrt_tensor_write(in[i], values.data(), 0, 256) == NRT_SUCCESS);
+    }
+    uint32_t ranks[] = {0, 1};
+    nrt_cc_comm_t comm = {ranks, me, 2, me, 2, 0};
+    nrt_tensor_list_t inputs[] = {{&in[0], 1}, {&in[1], 1}};
+    nrt_tensor_list_t outputs[] = {{&out[0], 1}, {&out[1], 1}};
+    const nrt_dtype_t dtypes[] = {NRT_DTYPE_FLOAT32, NRT_DTYPE_FLOAT32};
+    const nrt_op_type_t ops[] = {NRT_OP_ADD, NRT_OP_ADD};
+    const nrt_cc_op_type_t kinds[] = {NRT_CC_ALLGATHER, NRT_CC_ALLREDUCE};
+    nrt_cc_context_t* context = nullptr;
+    WANT(nrta_cc_prepare_coalesced(&comm, inputs, outputs, dtypes, ops, kinds, 0, &context) ==
+         NRT_INVALID);
+    WANT(nrta_cc_prepare_coalesced(&comm, inputs, inputs, dtypes, ops, kinds, 2, &context) ==
+         NRT_INVALID);  // nothing is gathered into 256 bytes
+    WANT(context == nullptr);
+    WANT(nrta_cc_prepare_coalesced(&comm, inputs, outputs, dtypes, ops, kinds, 2, &context) ==
+         NRT_SUCCESS);
+    NRT_STATUS result = NRT_FAILURE;
+    nrta_seq_t sequence = 0;
+    WANT(nrta_cc_schedule(&context, 0, &result, &sequence) == NRT_SUCCESS);
+    bool done = false;
+    while (!done) {
+      WANT(nrta_is_completed(sequence, &done) == NRT_SUCCESS);
+    }
+    WANT(result == NRT_SUCCESS);
+    const std::vector<float> gathered = read(out[0], 128);
+    WANT(gathered[0] == 1.0f && gathered[63] == 1.0f && gathered[64] == 2.0f);
+    WANT(read(out[1], 64) == std::vector<float>(64, 3.0f));
+    for (int i = 0; i < 2; ++i) {
+      nrt_tensor_free(&in[i]);
+      nrt_tensor_free(&out[i]);
+    }
+    nrt_close();
+    return 0;
+  });
+}
+
 }  // namespace
 }  // namespace onrt::api_test
