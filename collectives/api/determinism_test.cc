@@ -119,12 +119,13 @@ class Message {
                   : LocalBuffer{reinterpret_cast<std::byte*>(own.data()), bytes, {}};
   }
 
-  // In pieces of `piece` elements a block.
+  // In pieces of `piece` elements a block, the first sixteen of them.
   std::string reduce(Op op, size_t piece, Placement where) {
     const auto me = static_cast<size_t>(p_.world.rank());
     const bool shared = where == Placement::kShared || (where == Placement::kMixed && me == 0);
     const size_t blocks = op == Op::kReduceScatter ? static_cast<size_t>(p_.world.size()) : 1;
-    for (size_t first = 0; first < kCount; first += piece * blocks) {
+    const size_t end = std::min(kCount, 16 * piece * blocks);
+    for (size_t first = 0; first < end; first += piece * blocks) {
       const size_t part = std::min(piece * blocks, kCount - first) / blocks;
       Call call;
       call.op = op;
