@@ -9,7 +9,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "collectives/api/testing/processes.h"
 #include "runtime/base/format.h"
@@ -50,13 +49,14 @@ using F16Bits = Narrow<F16, Dtype::kF16>;
 // Magnitudes over 24 binades and both signs: sums of even 8 bits of mantissa are inexact in f32.
 template <class T>
 std::vector<typename T::Bits> inputs_of(int rank, size_t count) {
-  std::mt19937 random(static_cast<unsigned>(rank) * 7919 + 17);
   std::vector<typename T::Bits> values(count);
+  uint64_t state = static_cast<uint64_t>(rank) * 0x9e3779b97f4a7c15ull + 17;
   for (auto& value : values) {
-    const auto mantissa = static_cast<typename T::Sum>(1 + random() % 1000003) /
-                          static_cast<typename T::Sum>(1000003);
-    const auto scaled = std::ldexp(mantissa, static_cast<int>(random() % 24) - 12);
-    value = T::round(random() % 2 == 0 ? scaled : -scaled);
+    state = state * 6364136223846793005ull + 1442695040888963407ull;  // Knuth's MMIX
+    const uint64_t other = state * 0xff51afd7ed558ccdull >> 33;
+    const auto mantissa = static_cast<typename T::Sum>(state >> 11 | 1);  // 53 bits
+    const auto scaled = std::ldexp(mantissa, static_cast<int>(other % 24) - 12 - 53);
+    value = T::round((other >> 20 & 1) == 0 ? scaled : -scaled);
   }
   return values;
 }
