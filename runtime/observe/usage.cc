@@ -166,7 +166,8 @@ std::vector<CoreUse> core_use(const emu::MachineSnapshot* before, const emu::Mac
     const uint64_t macs =
         grown(first.counter(CoreCounter::kMultiplyAccumulates),
               earlier == nullptr ? 0 : earlier->counter(CoreCounter::kMultiplyAccumulates));
-    use.flops = elapsed == 0 ? 0 : 2e9 * static_cast<double>(macs) / static_cast<double>(elapsed);
+    const double flops = 2e9 * static_cast<double>(macs) / static_cast<double>(elapsed);
+    use.flops = elapsed == 0 ? 0 : std::min(flops, kMostFlops);
     uses.push_back(std::move(use));
   }
   return uses;

@@ -44,6 +44,10 @@ HostMemory host_memory(const emu::ProcessSnapshot& process, uint64_t resident_by
 const emu::ProcessSnapshot* find_process(const emu::MachineSnapshot& snapshot,
                                          const emu::ProcessSnapshot& process);
 
+// A thousand times what a core has; written without an exponent it fits in 64 bits, whatever the
+// file of a machine says.
+inline constexpr double kMostFlops = 1e18;
+
 struct PhysicalUse {
   int core = 0;  // physical, counted over the machine
   double percent = 0;
@@ -53,7 +57,7 @@ struct CoreUse {
   int device = 0;
   int index = 0;       // of the core in the device
   double percent = 0;  // of the time between the snapshots that it was busy: mean of the physical
-  double flops = 0;    // a second
+  double flops = 0;    // a second, at most kMostFlops
   std::vector<PhysicalUse> physical;
 };
 // The cores that the process holds, from `before` (null: when it started) to `now`.

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -30,8 +31,9 @@ using emu::testing::ForgedMachine;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-void require(bool condition) {
+void require(bool condition, int line = __builtin_LINE()) {
   if (!condition) {
+    std::fprintf(stderr, "tools_fuzz.cc:%d: not so\n", line);
     std::abort();
   }
 }

@@ -91,9 +91,6 @@ std::string family(const std::string& instance_type) {
   return instance_type.substr(0, std::min<size_t>(4, instance_type.size()));
 }
 
-// A whole number that fits in 63 bits, whatever a machine's file says.
-constexpr double kMostFlops = 1e18;
-
 struct Hardware {
   std::string_view family;
   std::string_view device_type;
@@ -113,7 +110,7 @@ std::string core_counters_json(const RuntimeView& view) {
   for (const observe::CoreUse& use : observe::core_use(view.before, view.now, view.process)) {
     out.key(std::to_string(use.core)).begin_object();
     out.key("neuroncore_utilization").real(hundredths(use.percent));
-    out.key("flops").unsigned_integer(static_cast<uint64_t>(std::min(use.flops, kMostFlops)));
+    out.key("flops").unsigned_integer(static_cast<uint64_t>(use.flops));
     if (view.process.logical_core_size > 1) {
       out.key(view.now.info.neuroncore_version + "d").begin_object();
       for (const observe::PhysicalUse& physical : use.physical) {
